@@ -30,7 +30,7 @@ TRACED = Path(__file__).parents[1] / "fixtures/prediction/traced"
 HOSTILE = "<script>document.title='taken'</script><img src=x onerror=\"document.title='taken'\">"
 
 #: The figures of an ordinary sweep's page.
-FIGURES = 13
+FIGURES = 14
 _BOXES = """
 return [...document.querySelectorAll('figure svg')].map(svg => {
   const box = svg.getBoundingClientRect();

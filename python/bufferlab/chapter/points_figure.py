@@ -17,10 +17,12 @@ _LOG_X_FROM = 4.0
 _MOST_SERIES = 4
 
 
-def points_figure(analysis: Analysis, metric: str, id: str, *, value_labels: bool = False) -> Figure | None:
+def points_figure(
+    analysis: Analysis, metric: str, id: str, *, value_labels: bool = False, is_linear: bool = False
+) -> Figure | None:
     """Return a figure of a metric over the points: each run as a dot, each mean with its interval.
 
-    None if no run has the metric.
+    `is_linear` asks for linear axes, the vertical one from zero. None if no run has the metric.
     """
     fit = analysis.fit(metric)
     if fit is None:
@@ -40,12 +42,12 @@ def points_figure(analysis: Analysis, metric: str, id: str, *, value_labels: boo
         for group in groups
     )
     values = [value for one in series for dot in one.dots for value in dot.runs]
-    y_is_log = reads_better_on_a_log_axis(values)
+    y_is_log = not is_linear and reads_better_on_a_log_axis(values)
     plot = PointsPlot(
         x_label=axis.label,
         y_label=words.axis_title(analysis.metric(metric)),
         series=series,
-        x_is_log=axis.is_log,
+        x_is_log=axis.is_log and not is_linear,
         y_is_log=y_is_log,
         y_from_zero=analysis.metric(metric).from_zero,
         value_labels=value_labels,
@@ -54,7 +56,7 @@ def points_figure(analysis: Analysis, metric: str, id: str, *, value_labels: boo
         x_is_words=not axis.is_numeric,
     )
     declared = analysis.metric(metric)
-    title = f"{_titled(metric, declared)} over {_axis_name(analysis)}"
+    title = f"{_titled(metric, declared)} over {_axis_name(analysis)}{', linear axes' if is_linear else ''}"
     shown, caption = _by_factor(analysis, groups, plot), _caption(analysis, metric, plot)
     return Figure(id, title, _alt(plot, _titled(metric, declared)), caption, shown, points_data(plot, id, title))
 

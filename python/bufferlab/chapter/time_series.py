@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from bufferlab.chapter import words
 from bufferlab.chapter.analysis import Analysis, PointRuns
 from bufferlab.chapter.elements import Figure, Level, Row, Section, Table, TimePlot, Trace
+from bufferlab.chapter.points_figure import reads_better_on_a_log_axis
 from bufferlab.results.metrics import Metric
 from bufferlab.results.timeline import measured_instants, per_second, samples_of
 from bufferlab.results.window import MEASURE, NOT_SAMPLED
@@ -162,7 +163,9 @@ def _figures(analysis: Analysis, runs: Sequence[_Run], rates: Mapping[str, str],
                 panels.setdefault(_panel_title(analysis, run.point), []).append(_scaled(run.traces[metric], factor))
         if panels:
             traces, from_zero = tuple(map(tuple, panels.values())), analysis.metric(metric).from_zero
-            is_log = metric == "miss_ratio" and any(value for of in traces for one in of for value in one.values)
+            above = [value for of in traces for one in of for value in one.values if value]
+            has_decades = metric == "device_requests_per_s" and above and reads_better_on_a_log_axis(above)
+            is_log = bool((above and metric == "miss_ratio") or has_decades)
             plot = TimePlot(tuple(panels), label.replace("\n", " "), traces, from_zero, is_log)
             figures.append(_figure(analysis, plot, f"{id}-{metric.replace('_', '-')}"))
     return figures
@@ -181,7 +184,9 @@ def _figure(analysis: Analysis, plot: TimePlot, id: str) -> Figure:
     left_out = len([point for point in analysis.points if point.ok]) - len(plot.panels)
     caption = "Heavy lines: the levels of runs that changed theirs inside the window. " if changed else ""
     if plot.y_is_log:
-        caption += "The miss ratio is 1 − hit ratio. The vertical axis is logarithmic. "
+        caption += "The miss ratio is 1 − hit ratio. " if id.endswith("miss-ratio") else ""
+        has_zeros = any(value == 0 for trace in traces for value in trace.values)
+        caption += f"The vertical axis is logarithmic{', without zeros' if has_zeros else ''}. "
     elif not plot.y_from_zero:
         caption += "The vertical axis does not start at zero; warm-ups may begin outside. "
     if left_out:

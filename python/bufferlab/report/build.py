@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, replace
 from bufferlab.chapter import stopping, words
 from bufferlab.chapter.analysis import Analysis, PointRuns
 from bufferlab.chapter.elements import Figure, Section, Table
-from bufferlab.chapter.points_figure import points_figure
+from bufferlab.chapter.points_figure import points_figure, reads_better_on_a_log_axis
 from bufferlab.engines import registry as engines
 from bufferlab.report.answer import answer, banners, limits
 from bufferlab.report.chapters import chapters_of
@@ -101,7 +101,7 @@ def of_analysis(analysis: Analysis) -> Report:
 
 @dataclass(frozen=True)
 class _First:
-    """The blocks next to the answer: a figure, and either the steps of the headline metric or a chapter's table."""
+    """The blocks next to the answer: a figure, and the steps of the headline metric, a chapter's table, or both."""
 
     figure: Figure | None
     chapters: tuple[Section, ...]
@@ -130,7 +130,17 @@ def _first(analysis: Analysis) -> _First:
         return _First(own, chapters, step_table(analysis) if one_group else spans_table(analysis))
     rest = replace(answering, blocks=tuple(block for block in answering.blocks if block is not figure))
     chapters = tuple(rest if found is answering else found for found in chapters)
-    return _First(figure, chapters, lead=table.id, headline_figure=own)
+    steps = step_table(analysis) if one_group and predictions(analysis) else None
+    return _First(figure, chapters, steps, lead=table.id, headline_figure=own)
+
+
+def _linear(analysis: Analysis) -> Figure | None:
+    """Return the headline metric's figure with linear axes; None if its figure has a linear vertical axis."""
+    shown = engines.chapters(analysis.engine).figure(analysis) or analysis.headline
+    values = [value for point in analysis.points for _, _, value in point.values(shown)]
+    if not values or not reads_better_on_a_log_axis(values):
+        return None
+    return points_figure(analysis, shown, f"{shown.replace('_', '-')}-linear", is_linear=True)
 
 
 def _answering(analysis: Analysis) -> str:
@@ -182,6 +192,7 @@ def _sections(analysis: Analysis, first: _First) -> tuple[Section, ...]:
             "More figures",
             "",
             first.headline_figure,
+            _linear(analysis),
             points_figure(analysis, writes, writes.replace("_", "-")),
             points_figure(analysis, analysis.work_per_s, per_second_figure),
             folded=True,
