@@ -213,6 +213,15 @@ def test_the_first_screen_holds_the_answer_and_the_whole_figure(desk: Any, tmp_p
     assert "fall at every step" in text.replace("\u00a0", " ")
 
 
+def test_limits_that_have_no_room_beside_the_figure_stand_below_it(desk: Any) -> None:
+    figure, *limits = desk.execute_script(
+        "return [...document.querySelectorAll('.first > figure, #limits li')].map(one => one.getBoundingClientRect())"
+    )
+    places = [("below" if one["top"] >= figure["bottom"] else "beside", one["left"]) for one in limits]
+    assert {place for place, _ in places} == {"beside", "below"}
+    assert all(left == figure["left"] if place == "below" else left > figure["right"] for place, left in places)
+
+
 def test_with_folds_shut_the_page_can_be_seen_over(desk: Any) -> None:
     assert desk.execute_script("return document.documentElement.scrollHeight") <= 5000
 
