@@ -143,6 +143,13 @@ def test_the_headline_figure_shows_every_run_and_the_actual_bytes(ordinary: Repo
     assert series.dots[0].tick == "5 %\n8.5 MiB"
     assert all(dot.ci_low is not None and dot.ci_low < dot.mean for dot in series.dots)
     assert plot.y_is_log
+    (more,) = [section for section in ordinary.sections if section.id == "figures"]
+    linear = more.blocks[0]
+    assert isinstance(linear, Figure)
+    assert isinstance(linear.plot, PointsPlot)
+    assert (linear.title, linear.plot.x_is_log) == (f"{ordinary.headline.title}, linear axes", False)
+    assert (linear.plot.y_is_log, linear.plot.y_from_zero) == (False, True)
+    assert [dot.mean for dot in linear.plot.series[0].dots] == [dot.mean for dot in series.dots]
 
 
 def test_the_time_figure_has_every_run_and_marks_the_warm_up(ordinary: Report) -> None:
