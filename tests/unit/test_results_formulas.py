@@ -104,6 +104,7 @@ PER_WORK: dict[str, float] = {
     "page_splits": C["innodb_metric_index_page_splits"],
     "fsyncs": C["innodb_data_fsyncs"],
     "row_lock_waits": C["innodb_row_lock_waits"],
+    "blocks_from_storage": C["server_read_bytes"] / 4096,
     "shared_buffer_hits": C["page_gets"] - C["demand_misses"],
     "page_cache_pages": PAGES_CACHED,
     "device_pages": C["server_read_bytes"] / 8192,

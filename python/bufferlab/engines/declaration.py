@@ -147,11 +147,14 @@ class EngineDeclaration:
     def settings(self, asked: Mapping[str, Setting]) -> dict[str, Setting]:
         """Return the engine's own settings among all that were asked for: its knobs, then variables passed through."""
         variables = (name for name in asked if self.variable(name) is not None)
-        settings = {name: asked[name] for name in (*self.by_name(), *variables)}
-        if self.applies is None:
-            return settings
+        return {name: asked[name] for name in (*self.by_name(), *variables)}
+
+    def applying(self, settings: Mapping[str, Setting]) -> dict[str, Setting]:
+        """Return those of the engine's settings at a point that apply to it."""
         values = values_of(settings)
-        return {name: one for name, one in settings.items() if self.applies(one.knob.spelling, values)}
+        return {
+            name: one for name, one in settings.items() if not self.applies or self.applies(one.knob.spelling, values)
+        }
 
     def spelled(self, values: Values) -> dict[str, Native]:
         """Return the values as the core's job names them, without the settings that the core does not know."""

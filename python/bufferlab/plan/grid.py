@@ -282,6 +282,7 @@ def _point(
         raise SpecError(why[0], f"point {point.label}", why[1])
     point = replace(point, engine=_sized(engine, point))
     point = replace(point, workload=_counted(engine, workload, point, facts))
+    point = replace(point, engine=engine.applying(point.engine))
     texts = {name: setting.asked for name, setting in point.settings.items()}
     key = point_key(experiment=experiment.name, engine=experiment.engine, workload=identity, knobs_asked=texts)
     return replace(point, point_key=key)
