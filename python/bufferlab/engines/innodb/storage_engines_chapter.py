@@ -1,15 +1,16 @@
 """The chapter that compares storage engines of MariaDB: where each begins to read, and how it divides the memory.
 
 One measure serves all of them: the bytes that the kernel read from storage for the server's process. An engine's own
-counters count other things (MyISAM's leave out rows). The knee is where a straight line through these reads leaves zero
-(stats/knee.py, `hinge_zero`), without a model of any engine.
+counters count other things (MyISAM's leave out rows). The knee needs no model of an engine: where N rows are asked for
+evenly and the memory holds K of them, a share of 1 - K/N of the selects misses, whatever is replaced and however rows
+share blocks. So reads lie on a straight line against 1/N beyond K, and are zero before (stats/knee.py, `hinge_zero`).
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from bufferlab.chapter import words
 from bufferlab.chapter.analysis import Analysis, Group, PointRuns
@@ -28,7 +29,7 @@ _ROW_OVERHEAD_BYTES = 56
 _LEAST = 0.01
 """The blocks of 4 KiB a select from which on a point reads."""
 _REACH = 1.6
-"""The line is fitted to points up to this many times the first that reads: beyond, the curve bends."""
+"""The line is fitted to points up to this many times the first that reads."""
 _HOT = "hot_rows"
 
 
@@ -124,7 +125,7 @@ def _knee(analysis: Analysis, points: Sequence[PointRuns]) -> tuple[Estimate | N
     if first == 0:
         return None, f"below {least} rows"
     near = [
-        (run.run.block, float(_hot_rows(point)), blocks)
+        (run.run.block, -1 / _hot_rows(point), blocks)
         for point in ordered
         if _hot_rows(point) <= _REACH * _hot_rows(ordered[first])
         for run in point.ok
@@ -132,7 +133,11 @@ def _knee(analysis: Analysis, points: Sequence[PointRuns]) -> tuple[Estimate | N
     ]
     found = hinge_zero(near)
     if math.isfinite(found.value):
-        return found, ""
+        knee, low, high = (None if x is None else -1 / x for x in (found.value, found.ci_low, found.ci_high))
+        assert knee is not None
+        if high is not None and high < 0:  # The interval reaches across 1/N = 0: it has no upper end.
+            low = high = None
+        return replace(found, value=knee, ci_low=low, ci_high=high), ""
     return None, f"between {format_count(_hot_rows(ordered[first - 1]))} and {format_count(_hot_rows(ordered[first]))}"
 
 
@@ -183,9 +188,9 @@ def _knees(lines: Sequence[_Line]) -> Table:
         ))  # fmt: skip
     heads = ("<Storage engine, pages, layout", "n", "Knee (rows)", "Rows a MiB", "Of a row cache")
     caption = (
-        "The knee with its 95 % interval over blocks: where a straight line through the reads leaves zero, from points "
-        f"up to {_REACH} times the first that reads. Of a row cache: the knee over the rows that a cache of single "
-        "rows would hold in the same memory."
+        "The knee with its 95 % interval over blocks: where a straight line through the reads against 1 / hot rows "
+        f"leaves zero, from points up to {_REACH} times the first that reads. Of a row cache: the knee over the rows "
+        "that a cache of single rows would hold in the same memory."
     )
     return Table.of("storage-engine-knees", "Hot rows that the memory holds", heads, rows, caption, brief=True)
 
