@@ -207,11 +207,11 @@ BLOCKS_FROM_STORAGE = "blocks_from_storage"
 class InnodbPerWork(MetricTable):
     """Counts that are each the growth of one counter of the server; a report shows them in this order."""
 
+    blocks_from_storage = counted("blocks", "lower", "Blocks of 4 KiB from storage", "bytes that the kernel read from storage for the server, in blocks of 4 KiB", _BLOCKS)
     redo_bytes = counted("bytes", "lower", "Redo bytes", "bytes written to the redo log", Status.innodb_os_log_written)
     row_lock_ms = counted("ms", "lower", "Row-lock time", "time spent waiting for row locks, of all connections together", Status.innodb_row_lock_time)
     page_splits = counted("splits", "neither", "Page splits", "index pages split", Metrics.index_page_splits)
     fsyncs = counted("syncs", "lower", "Fsyncs", "fsync calls of every file", Status.innodb_data_fsyncs)
-    blocks_from_storage = counted("blocks", "lower", "Blocks of 4 KiB from storage", "bytes that the kernel read from storage for the server, in blocks of 4 KiB", _BLOCKS)
     row_lock_waits = counted("waits", "lower", "Row-lock waits", "times a row lock had to be waited for", Status.innodb_row_lock_waits)
 
 

@@ -215,7 +215,7 @@ def is_whole(knobs: Values) -> bool:
 
 
 def notes(engine: StorageEngine, knobs: Values) -> dict[str, str]:
-    """Return, by the knob's name, why cache and block differ from what was asked for."""
+    """Return, by the knob's name, why cache and block differ from the values asked for."""
     held = f"{engine.cache} is the part of pool_size that {engine.sql_name} gives its cache"
     asked = int(knobs["page_size"])
     smallest, largest = engine.smallest_block_bytes // KIB, engine.largest_block_bytes // KIB
