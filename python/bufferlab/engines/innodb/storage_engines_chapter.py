@@ -3,7 +3,8 @@
 One measure serves all of them: the bytes that the kernel read from storage for the server's process. An engine's own
 counters count other things (MyISAM's leave out rows). The knee needs no model of an engine: where N rows are asked for
 evenly and the memory holds K of them, a share of 1 - K/N of the selects misses, by any rule of replacement and for any
-number of rows in a block. So reads lie on a straight line against 1/N beyond K, and are zero before (stats/knee.py, `hinge_zero`).
+number of rows in a block. So reads lie on a straight line against 1/N beyond K, and are zero before (stats/knee.py,
+`hinge_zero`).
 """
 
 from __future__ import annotations
