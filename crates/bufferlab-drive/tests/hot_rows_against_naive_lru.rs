@@ -125,6 +125,7 @@ fn measured(
         connections: 1,
         sending: Sending::Spec,
         frames: knobs.pool_frames(),
+        storage_engine: None,
         program: None,
         workload: Some(serde_json::from_value(workload).unwrap()),
         pace: Pace::Closed,

@@ -63,6 +63,7 @@ fn job(database: &Path, plan: Plan, transactions: u64) -> Run<Database> {
         connections: 1,
         sending: Sending::Spec,
         frames: knobs.pool_frames(),
+        storage_engine: None,
         program: None,
         workload: Some(serde_json::from_value(workload).unwrap()),
         pace: Pace::Closed,

@@ -46,6 +46,7 @@ fn job(target: &Target, plan: Plan, transactions: u64) -> Run {
         connections: 2,
         sending: Sending::Batched,
         frames: 512,
+        storage_engine: None,
         workload: serde_json::from_value(workload).expect("a workload"),
         program: None,
         pace: Pace::Closed,

@@ -81,6 +81,7 @@ fn job(target: &Target, text: &str, transactions: u64) -> Run {
         connections: 4,
         sending: Sending::Spec,
         frames: 512,
+        storage_engine: None,
         workload: Some(workload(script(text))),
         program: None,
         pace: Pace::Closed,

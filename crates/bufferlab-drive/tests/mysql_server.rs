@@ -61,8 +61,13 @@ fn both_forms_of_loading_give_the_same_rows() {
 fn a_cancelled_load_ends_soon_in_both_forms() {
     for form in [Form::Lines, Form::Tuples] {
         let Some(target) = target("cancelled") else { return };
-        let job =
-            Load { target: target.clone(), data: TpccPopulation::new(tpcc(0)).into(), threads: 2, storage_engine: None, form: Some(form) };
+        let job = Load {
+            target: target.clone(),
+            data: TpccPopulation::new(tpcc(0)).into(),
+            threads: 2,
+            storage_engine: None,
+            form: Some(form),
+        };
         let (cancelled, (ended, end)) = (AtomicBool::new(false), std::sync::mpsc::channel());
         std::thread::scope(|scope| {
             let cancelled = &cancelled;

@@ -71,6 +71,7 @@ fn job(target: &Target, workload: WorkloadJob, transactions: u64) -> Run {
         connections: 4,
         sending: Sending::Spec,
         frames: 512,
+        storage_engine: None,
         workload: Some(workload),
         program: None,
         pace: Pace::Closed,

@@ -64,7 +64,13 @@ fn a_load_counts_its_rows_packs_its_pages_and_is_the_same_each_time() {
     let per_page = "SELECT max(n) FROM (SELECT count(*) AS n FROM stock GROUP BY (ctid::text::point)[0]::int) AS pages";
     assert_eq!(one(&first, per_page), "24");
     let refused = load(
-        &Load { target: first.clone(), data: TpccPopulation::new(tpcc(0)).into(), threads: 1, storage_engine: None, form: None },
+        &Load {
+            target: first.clone(),
+            data: TpccPopulation::new(tpcc(0)).into(),
+            threads: 1,
+            storage_engine: None,
+            form: None,
+        },
         &AtomicBool::new(false),
         &mut |_| {},
     );
@@ -76,7 +82,13 @@ fn a_load_counts_its_rows_packs_its_pages_and_is_the_same_each_time() {
 #[test]
 fn a_cancelled_load_ends_soon() {
     let Some(target) = target("cancelled") else { return };
-    let job = Load { target: target.clone(), data: TpccPopulation::new(tpcc(0)).into(), threads: 2, storage_engine: None, form: None };
+    let job = Load {
+        target: target.clone(),
+        data: TpccPopulation::new(tpcc(0)).into(),
+        threads: 2,
+        storage_engine: None,
+        form: None,
+    };
     let (cancelled, (ended, end)) = (AtomicBool::new(false), std::sync::mpsc::channel());
     std::thread::scope(|scope| {
         let cancelled = &cancelled;
@@ -102,14 +114,26 @@ fn a_setup_section_is_executed_with_its_values() {
     let text = "-- setup\n\\set n 40\n\\set less -2\nCREATE TABLE t (id int PRIMARY KEY, n int);\n\
         INSERT INTO t SELECT i, i -:less FROM generate_series(1, :n) AS i;\n-- transaction: read\nSELECT n FROM t WHERE id = 1;\n";
     let script = Script::parse("test.sql", text, &[]).expect("it is a script");
-    let job = Load { target: target.clone(), data: Data { tables: None, setup: Some(script) }, threads: 1, storage_engine: None, form: None };
+    let job = Load {
+        target: target.clone(),
+        data: Data { tables: None, setup: Some(script) },
+        threads: 1,
+        storage_engine: None,
+        form: None,
+    };
     let done = load(&job, &AtomicBool::new(false), &mut |_| {}).expect("it is executed");
     assert_eq!(done.tables, [("t".to_owned(), 40)]);
     assert_eq!(one(&target, "SELECT sum(n - id) FROM t"), "80");
     let text = "-- setup\nSELECT 1 FROM nowhere;\n-- transaction: read\nSELECT 1;\n";
     let script = Script::parse("test.sql", text, &[]).expect("it is a script");
     drop_database(&target);
-    let job = Load { target: target.clone(), data: Data { tables: None, setup: Some(script) }, threads: 1, storage_engine: None, form: None };
+    let job = Load {
+        target: target.clone(),
+        data: Data { tables: None, setup: Some(script) },
+        threads: 1,
+        storage_engine: None,
+        form: None,
+    };
     let failure = load(&job, &AtomicBool::new(false), &mut |_| {}).expect_err("there is no such table");
     assert_eq!((failure.kind, failure.place.as_str()), (FailureKind::Usage, "test.sql:2"), "{failure}");
     drop_database(&target);

@@ -71,11 +71,8 @@ impl ServerProbe {
         let of_bytes = |take: fn(&io::StorageBytes) -> Option<u64>| bytes.as_ref().map(take).map_err(Arc::clone);
         let of_stat = |place: usize| stat.as_ref().map(|stat| totals_of(stat)[place]).map_err(Arc::clone);
         // The kernel itself adds the bytes of such children to their parent's.
-        let [read, written, of_calls] = [
-            of_bytes(|b| b.read_bytes),
-            of_bytes(|b| b.write_bytes),
-            of_bytes(|b| b.call_read_bytes),
-        ];
+        let [read, written, of_calls] =
+            [of_bytes(|b| b.read_bytes), of_bytes(|b| b.write_bytes), of_bytes(|b| b.call_read_bytes)];
         [read, written, of_stat(2), of_stat(3), of_stat(4), of_stat(5), of_calls]
     }
 

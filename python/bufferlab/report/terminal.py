@@ -155,7 +155,7 @@ class _Drawn:
         ]
         # Heads, and numbers with their per cent sign, stay on one line. Other words may wrap.
         least = [
-            max(len(column[0]), *(len(part) for cell in column[1:] for part in _WHOLE.findall(cell)))
+            max([len(column[0]), *(len(part) for cell in column[1:] for part in _WHOLE.findall(cell))])
             for column in cells
         ]
         room = options.max_width - _EDGES

@@ -30,7 +30,7 @@ _ROW_OVERHEAD_BYTES = 56
 _LEAST = 0.01
 """The blocks of 4 KiB a select from which on a point reads."""
 _REACH = 1.6
-"""The line is fitted to points up to this many times the first that reads."""
+"""The line is fitted to points up to this many times the first that reads, and to two that read."""
 _HOT = "hot_rows"
 
 
@@ -45,6 +45,11 @@ class _Line:
     between: str
     """The words for a knee that was not found."""
     budget_bytes: int
+
+    @property
+    def label(self) -> str:
+        """The line's name, also where it is the only one."""
+        return self.group.label or str(self.points[0].ok[0].knob(KNOB))
 
     @property
     def row_cache_rows(self) -> float:
@@ -76,10 +81,10 @@ def best(analysis: Analysis) -> list[str]:
     others = [line for line in found if not _is_innodb(line)]
     said = []
     if today:
-        said.append(f"With InnoDB as it is, {today.group.label} holds most hot rows: {_rows(today)}.")
+        said.append(f"With InnoDB as it is, {today.label} holds most hot rows: {_rows(today)}.")
     if others:
         other = max(others, key=_value)
-        said.append(f"Of the other storage engines, {other.group.label} holds most: {_rows(other)}.")
+        said.append(f"Of the other storage engines, {other.label} holds most: {_rows(other)}.")
     cache = found[0].row_cache_rows
     said.append(f"A cache of single rows would hold {format_count(round(cache))} in the same memory.")
     return said
@@ -125,10 +130,15 @@ def _knee(analysis: Analysis, points: Sequence[PointRuns]) -> tuple[Estimate | N
         return None, f"no knee between {least} and {most} rows"
     if first == 0:
         return None, f"below {least} rows"
+    reading = [_hot_rows(point) for point, blocks in zip(ordered, read, strict=True) if blocks > _LEAST]
+    bracket = f"between {format_count(_hot_rows(ordered[first - 1]))} and {format_count(reading[0])} rows"
+    if len(reading) < 2:
+        return None, bracket
+    reach = max(_REACH * reading[0], reading[1])
     near = [
         (run.run.block, -1 / _hot_rows(point), blocks)
         for point in ordered
-        if _hot_rows(point) <= _REACH * _hot_rows(ordered[first])
+        if _hot_rows(point) <= reach
         for run in point.ok
         if (blocks := run.values[_metric(analysis)].value) is not None
     ]
@@ -139,7 +149,7 @@ def _knee(analysis: Analysis, points: Sequence[PointRuns]) -> tuple[Estimate | N
         if high is not None and high < 0:  # The interval reaches across 1/N = 0: it has no upper end.
             low = high = None
         return replace(found, value=knee, ci_low=low, ci_high=high), ""
-    return None, f"between {format_count(_hot_rows(ordered[first - 1]))} and {format_count(_hot_rows(ordered[first]))}"
+    return None, bracket
 
 
 def _intro(lines: Sequence[_Line]) -> str:
@@ -160,7 +170,7 @@ def _intro(lines: Sequence[_Line]) -> str:
 def _figure(analysis: Analysis, lines: Sequence[_Line]) -> Figure:
     metric = _metric(analysis)
     series = [
-        Series(line.group.label, tuple(dot(analysis, metric, point, float(_hot_rows(point)), f"{_hot_rows(point):,}")
+        Series(line.label, tuple(dot(analysis, metric, point, float(_hot_rows(point)), f"{_hot_rows(point):,}")
                                        for point in line.points))
         for line in lines
     ]  # fmt: skip
@@ -170,7 +180,7 @@ def _figure(analysis: Analysis, lines: Sequence[_Line]) -> Figure:
         marks=tuple(marks),
     )  # fmt: skip
     title, id = "Reads from storage against hot rows", "storage-engines-figure"
-    alt = "; ".join(f"{line.group.label}: {_rows(line)}" for line in lines)
+    alt = "; ".join(f"{line.label}: {_rows(line)}" for line in lines)
     caption = "Open dots: runs. Filled: mean with its 95 % interval. Dotted: knee."
     return Figure(id, title, f"{title}. {alt}.", caption, plot, points_data(plot, id, title))
 
@@ -181,7 +191,7 @@ def _knees(lines: Sequence[_Line]) -> Table:
         mib = line.budget_bytes / MIB
         known = line.knee is not None and mib > 0
         rows.append((
-            line.group.label,
+            line.label,
             str(len({run.run.block for point in line.points for run in point.ok})),
             _rows(line),
             words.number(_value(line) / mib) if known else words.NOTHING,
