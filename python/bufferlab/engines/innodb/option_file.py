@@ -159,7 +159,7 @@ def read_back(connection: Client, build: Build, knobs: Values, limit_bytes: int 
     if not pages.isdigit() or int(pages) == 0:
         raise EngineFailure("engine", "the server does not tell the pages of its pool", None, "is InnoDB switched off?")
     wanted = server_settings(build.flavour, build.version, knobs)
-    notes = {other.name: other.why for other in _others(wanted, told)}
+    notes = {other.name: other.why for other in _others(wanted, told)} | storage_engines.notes(None, knobs)
     return ReadBack(actual, int(pages), confounds(wanted, told), notes, _standing(told))
 
 

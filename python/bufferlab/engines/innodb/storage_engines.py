@@ -190,24 +190,20 @@ def of(knobs: Values) -> StorageEngine | None:
     return STORAGE_ENGINES.get(str(knobs.get(KNOB, INNODB)).lower())
 
 
-def settings(
-    engine: StorageEngine, knobs: Values, innodb: Mapping[str, str], cache_bytes: int | None = None
-) -> dict[str, str]:
+def settings(engine: StorageEngine, knobs: Values, innodb: Mapping[str, str]) -> dict[str, str]:
     """Return the option file's variables for tables in this storage engine; `innodb` are those for InnoDB.
 
-    InnoDB's settings are left out: it idles. `cache_bytes` replaces the cache's size.
+    InnoDB's settings are left out: it idles.
     """
     kept = {name: value for name, value in innodb.items() if not name.startswith("innodb_")}
     block = str(engine.block_size_bytes(int(knobs["page_size"])))
-    if cache_bytes is None:
-        cache_bytes = engine.cache_bytes(int(knobs.get("pool_size", 0)), whole=is_whole(knobs))
     return {
         **kept,
         "default_storage_engine": engine.sql_name,
         "innodb_buffer_pool_size": str(_IDLE_POOL),
         **engine.settings,
         **dict.fromkeys(engine.blocks, block),
-        engine.cache: str(cache_bytes),
+        engine.cache: str(engine.cache_bytes(int(knobs.get("pool_size", 0)), whole=is_whole(knobs))),
     }
 
 
@@ -216,8 +212,11 @@ def is_whole(knobs: Values) -> bool:
     return knobs.get(LIMIT) == POOL
 
 
-def notes(engine: StorageEngine, knobs: Values) -> dict[str, str]:
-    """Return, by the knob's name, why cache and block differ from the values asked for."""
+def notes(engine: StorageEngine | None, knobs: Values) -> dict[str, str]:
+    """Return, by the knob's name, why cache and block differ from the values asked for; for None of InnoDB."""
+    if engine is None:
+        kept = f"{LIMIT} = {POOL} keeps {BESIDE_CACHE_BYTES // MIB} MiB of it for connections"
+        return {"pool_size": kept} if is_whole(knobs) else {}
     held = f"{engine.cache} is the part of pool_size that {engine.sql_name} gives its cache"
     asked = int(knobs["page_size"])
     smallest, largest = engine.smallest_block_bytes // KIB, engine.largest_block_bytes // KIB

@@ -133,7 +133,7 @@ def _settings_applied(asked: Mapping[str, StoredSetting], rounds: Sequence[str] 
         elif not setting.differs:
             continue
         elif name in rounds and isinstance(planned, int) and isinstance(actual, int):
-            more = f"{format_bytes(planned)} asked, {format_bytes(actual)} run"
+            more = f"{format_bytes(planned)} asked, {format_bytes(actual)} run{setting.note and f': {setting.note}'}"
             rounded.append(f"{name}: {ROUNDED} from {planned} to {actual} ({more})")
         elif _near(name, setting, page if isinstance(page, int) else 0):
             rounded.append(f"{name} {planned} became {actual}")
