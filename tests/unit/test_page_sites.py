@@ -124,6 +124,19 @@ def test_a_site_may_have_another_place_for_code_in_the_server() -> None:
     assert json.loads(sites.job(build_of(Path("server")), SPOOL))["sites"] == [{**site, "offset": 7, "byte": 2}]
 
 
+def test_the_kernel_records_no_writes_and_they_are_the_last_sites_so_that_others_keep_their_numbers() -> None:
+    get, dirty, write = ({"at": "f", "kinds": [kind], "offset": 9, "byte": 0x75, "fetch": ["%ax"]}
+                         for kind in ("get", "dirty", "write"))  # fmt: skip
+    sites = page_sites.PageSites("x", {"fields": ["page_id:u64"], "site": [get, write, dirty]})
+    assert sites.by_kernel(Path("server"), SPOOL)["sites"] == [get]
+    assert json.loads(sites.job(build_of(Path("server")), SPOOL))["sites"] == [get, write, dirty]
+    assert sites.kinds == ["get", "dirty", "write"]
+    for entry in ENTRIES:
+        of_writes = [bool(page_sites.WRITES & {*site["kinds"]}) for site in entry["site"]]
+        assert of_writes == sorted(of_writes), entry["server"]
+        assert not any(of_writes) or {"dirty", "write"} <= {kind for site in entry["site"] for kind in site["kinds"]}
+
+
 @pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: entry["server"])
 def test_a_value_is_a_number_a_register_or_at_most_two_places_from_a_register_on(entry: dict[str, Any]) -> None:
     register = "%(?:[abcd]x|[sd]i|[bs]p|r8|r9|r1[0-5])"

@@ -45,7 +45,7 @@ def spooled(tmp_path: Path, events: Sequence[tuple[int, int, int]]) -> dict[str,
     for record, (t_us, page, kind) in zip(records, events, strict=True):
         record["t_ns"], record["page"], record["kind"] = START_NS + t_us * 1000 + 999 * (t_us > 0), page, kind
     records.tofile(tmp_path / "spool")
-    counts = np.bincount(records["kind"], minlength=7).tolist()
+    counts = np.bincount(records["kind"], minlength=len(page_trace_words().kinds)).tolist()
     return {
         "spool": str(tmp_path / "spool"),
         "problem": None,
@@ -220,6 +220,20 @@ def test_accesses_made_while_the_counters_were_read_may_be_in_the_count_and_no_o
     assert [one.get("at_edges", 0) for one in stored(1050, edges)["counts"]] == [50, 1]
     # An engine in our own process stands still meanwhile.
     assert stored(1006, {**edges, "recorder": "engine"})["status"] == "failed"
+
+
+@pytest.mark.parametrize("kinds", [("get", "read"), ("get", "read", "write")])
+def test_writes_are_counted_where_the_build_records_them_and_fail_no_trace(
+    tmp_path: Path, kept: Any, monkeypatch: pytest.MonkeyPatch, kinds: tuple[str, ...]
+) -> None:
+    counters = {("get",): ("page_gets",), ("read",): ("demand_misses",), ("write",): ("page_gets",)}
+    monkeypatch.setattr(SqliteBehaviour, "page_trace_counters", counters)
+    write = page_trace_words().kinds.index("write")
+    events = [(0, 0, GET), (11, 0, GET), (11, 1, GET), (12, 0, READ), (13, 0, write), (30, 1, write)]
+    stored, _ = kept({**spooled(tmp_path, events), "kinds": kinds})
+    assert stored["status"] == "ok"
+    told = {one["kind"]: (one["recorded"], one["counted"]) for one in stored["counts"]}
+    assert told == {"get": (2, 2), "read": (1, 1), **({"write": (1, 2)} if "write" in kinds else {})}
 
 
 @pytest.mark.parametrize(("keeps", "kept_of"), [("all", [0, 1]), ("one", [0]), ("none", [])])

@@ -22,10 +22,14 @@ pub enum Kind {
     Evict = 5,
     /// The page left the pool for another reason: its content is invalid (a rollback), or no caller wants it.
     Drop = 6,
+    /// A caller changed the page, which is dirty from then on.
+    Dirty = 7,
+    /// The engine wrote the page into its file.
+    Write = 8,
 }
 
 /// All kinds and their names, by their numbers.
-pub const KINDS: [(Kind, &str); 7] = [
+pub const KINDS: [(Kind, &str); 9] = [
     (Kind::Get, "get"),
     (Kind::GetIfInPool, "get_if_in_pool"),
     (Kind::Create, "create"),
@@ -33,6 +37,8 @@ pub const KINDS: [(Kind, &str); 7] = [
     (Kind::Prefetch, "prefetch"),
     (Kind::Evict, "evict"),
     (Kind::Drop, "drop"),
+    (Kind::Dirty, "dirty"),
+    (Kind::Write, "write"),
 ];
 
 const _: () = {
@@ -57,6 +63,8 @@ impl Kind {
             4 => Kind::Prefetch,
             5 => Kind::Evict,
             6 => Kind::Drop,
+            7 => Kind::Dirty,
+            8 => Kind::Write,
             _ => return None,
         })
     }
@@ -72,7 +80,12 @@ impl TryFrom<String> for Kind {
 }
 
 /// The parts of the column `latch` of PostgreSQL: the pin in its lower two bits, the ring of the get in the next two.
+/// Where a page becomes dirty, the lower two bits say by what.
 pub mod latch {
+    /// A change of the page made it dirty.
+    pub const BY_CHANGE: u8 = 1;
+    /// A hint made it dirty, such as that a row's transaction has committed: the log lacks it without checksums.
+    pub const BY_HINT: u8 = 2;
     /// The bits of the pin.
     pub const PIN: u8 = 3;
     /// The session's first pin of the page.
@@ -210,8 +223,8 @@ mod tests {
             assert_eq!((Kind::of(number), Kind::try_from(name.to_owned())), (Some(kind), Ok(kind)));
             assert_eq!(kind as u8, number);
         }
-        assert_eq!(Kind::of(7), None);
-        assert!(Kind::try_from("write".to_owned()).is_err());
+        assert_eq!(Kind::of(9), None);
+        assert!(Kind::try_from("flush".to_owned()).is_err());
     }
 
     #[test]

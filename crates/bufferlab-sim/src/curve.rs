@@ -43,7 +43,7 @@ impl Curve {
                 Some(Kind::Get) => self.touch(page, row >= first && self.counted.contains(&page)),
                 Some(Kind::GetIfInPool | Kind::Create) => self.touch(page, false),
                 Some(Kind::Drop) => self.dropped[page as usize] = true,
-                Some(Kind::Read | Kind::Prefetch | Kind::Evict) | None => {}
+                Some(Kind::Read | Kind::Prefetch | Kind::Evict | Kind::Dirty | Kind::Write) | None => {}
             }
         }
     }

@@ -1,7 +1,7 @@
 //! Plays the columns of a page trace to one buffer manager and counts its actions in a window.
 //!
-//! A manager gets the database's requests (gets, creations, prefetches, drops), never the traced server's own actions
-//! (reads, evictions).
+//! A manager gets the database's requests (gets, creations, prefetches, drops, changes), never the traced server's own
+//! actions (reads, evictions, writes).
 
 use std::num::NonZeroU32;
 use std::ops::{Add, Range, Sub};
@@ -95,7 +95,7 @@ impl Sub for Counts {
 /// The caller guarantees that pages are below `pages`, that times never go back, and that `foresee` comes first or
 /// never. The manager guarantees that counts never fall, and that `frames_used` is never above its frames.
 pub trait Manager {
-    /// Does what an event asks for. Reads and evictions of the traced server do not matter to another pool.
+    /// Does what an event asks for. Reads, evictions and writes of the traced server do not matter to another pool.
     #[inline]
     fn hear(&mut self, kind: Kind, access: Access) {
         match kind {
@@ -104,7 +104,8 @@ pub trait Manager {
             Kind::Create => self.create(access),
             Kind::Prefetch => self.prefetch(access),
             Kind::Drop => self.drop_page(access),
-            Kind::Read | Kind::Evict => {}
+            Kind::Dirty => self.dirty(access),
+            Kind::Read | Kind::Evict | Kind::Write => {}
         }
     }
 
@@ -122,6 +123,10 @@ pub trait Manager {
 
     /// Takes the page out of the pool.
     fn drop_page(&mut self, access: Access);
+
+    /// Notes that a caller changed the page. Most managers take no notice: their dirty pages follow from latches, or they
+    /// have none.
+    fn dirty(&mut self, _access: Access) {}
 
     /// Returns the manager's counts so far.
     fn counts(&self) -> Counts;

@@ -45,11 +45,11 @@ impl Packed {
         let of_page = length(u64::from(page));
         let of_object = if same_object { 0 } else { length(u64::from(access.object)) };
         let head = access.kind as u16
-            | (of_time as u16 - 1) << 3
-            | (of_page as u16 - 1) << 6
-            | (of_object as u16) << 8
-            | u16::from(!same_thread) << 11
-            | u16::from(!same_rest) << 12;
+            | (of_time as u16 - 1) << 4
+            | (of_page as u16 - 1) << 7
+            | (of_object as u16) << 9
+            | u16::from(!same_thread) << 12
+            | u16::from(!same_rest) << 13;
         let place = &mut self.block[self.used..];
         put(place, 0, head.to_le_bytes());
         put(place, 2, t_ns.to_le_bytes());
@@ -155,18 +155,18 @@ fn number(rest: &mut &[u8], length: usize) -> Option<u64> {
 /// Takes the next access out of a block.
 fn taken(rest: &mut &[u8], last: &Record) -> Option<Record> {
     let head = number(rest, 2)? as usize;
-    let t_ns = last.t_ns.wrapping_add(number(rest, (head >> 3 & 7) + 1)?);
-    let page = last.page.wrapping_add(unfolded(number(rest, (head >> 6 & 3) + 1)? as u32));
-    let of_object = head >> 8 & 7;
+    let t_ns = last.t_ns.wrapping_add(number(rest, (head >> 4 & 7) + 1)?);
+    let page = last.page.wrapping_add(unfolded(number(rest, (head >> 7 & 3) + 1)? as u32));
+    let of_object = head >> 9 & 7;
     let object = if of_object == 0 { last.object } else { number(rest, of_object)? as u32 };
-    let thread = if head >> 11 & 1 == 0 { last.thread } else { number(rest, 4)? as u32 };
-    let (latch, site) = if head >> 12 & 1 == 0 {
+    let thread = if head >> 12 & 1 == 0 { last.thread } else { number(rest, 4)? as u32 };
+    let (latch, site) = if head >> 13 & 1 == 0 {
         (last.latch, last.site)
     } else {
         let both = number(rest, 2)?;
         (both as u8, (both >> 8) as u8)
     };
-    Some(Record { t_ns, object, page, thread, kind: Kind::of(head as u8 & 7)?, latch, site })
+    Some(Record { t_ns, object, page, thread, kind: Kind::of(head as u8 & 15)?, latch, site })
 }
 
 #[cfg(test)]

@@ -22,7 +22,7 @@ const NEVER: u32 = u32::MAX;
 pub struct Opt {
     frames: u32,
     pages: u32,
-    /// For each event that a manager gets, the number of the event that is the next get of its page.
+    /// For each event that this manager gets, the number of the event that is the next get of its page.
     next_get: Vec<u32>,
     /// The number of the event that comes next.
     event: usize,
@@ -125,7 +125,8 @@ impl Manager for Opt {
 
 /// Returns, for each event that a manager gets, the next get of its page, if no creation, look-up or drop comes first.
 fn next_gets(pages: u32, columns: &Columns) -> Vec<u32> {
-    let heard = |&kind: &u8| Kind::of(kind).filter(|kind| !matches!(kind, Kind::Read | Kind::Evict));
+    let is_heard = |kind: &Kind| !matches!(kind, Kind::Read | Kind::Evict | Kind::Dirty | Kind::Write);
+    let heard = |&kind: &u8| Kind::of(kind).filter(is_heard);
     let events = columns.kind.iter().filter_map(heard).count();
     assert!(events < NEVER as usize, "{events} events are more than can be numbered");
     let mut next_get = vec![NEVER; events];

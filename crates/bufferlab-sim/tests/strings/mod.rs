@@ -20,7 +20,7 @@ pub struct Events {
 }
 
 /// How many events of 64 are of each kind, by the kind's number.
-const SHARES: [u32; KINDS.len()] = [50, 2, 4, 1, 4, 1, 2];
+const SHARES: [u32; KINDS.len()] = [44, 2, 4, 1, 4, 1, 2, 5, 1];
 
 impl Events {
     /// Returns a scan of `scanned` pages, then `events` events of all kinds on skewed pages, by four threads.

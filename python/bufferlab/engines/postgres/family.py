@@ -90,6 +90,7 @@ class PostgresFamily(Family):
     read_back = staticmethod(postgresql_conf.read_back)
     make_data = staticmethod(cluster.make)
     sizes = staticmethod(relation_sizes.sizes)
+    page_trace_counters: ClassVar = {**Family.page_trace_counters, ("write",): ("pages_written",)}
     run = PostgresRun()
     look = PostgresLook()
     lesson = LESSON

@@ -15,7 +15,7 @@ import json
 import os
 import platform
 import tomllib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from fnmatch import fnmatch
@@ -31,6 +31,7 @@ from bufferlab.engines.servers.child_process import LOADER, Preload
 from bufferlab.engines.servers.signs_of_life import signs_of_life
 from bufferlab.errors import BufferlabError, EnvironmentLackingError, Failure, SpecError
 from bufferlab.proc_stat import processes
+from bufferlab.results.trace_words import page_trace_words
 
 T = TypeVar("T")
 
@@ -40,6 +41,8 @@ _OF_US = ("hash_index", "uncounted", "late", "inside")
 """Entries of a site in page_sites.toml that the core does not get."""
 LEARNABLE: tuple[Flavour, ...] = ("postgres", "mysql", "mariadb")
 """The flavours whose builds `bufferlab learn` can learn."""
+WRITES = frozenset(("dirty", "write"))
+"""The kinds of sites that only code in the server records: no advice needs them, and the kernel's probes are dear."""
 _NO_SPOOL = {"path": "", "limit_bytes": 0}
 _PROCESSOR = "x86_64"
 """The processor that all known builds are made for, as `platform.machine` names it."""
@@ -77,15 +80,25 @@ class PageSites:
     def _numbers(self, flag: str) -> list[int]:
         return [number for number, site in enumerate(self.settings["site"]) if site.get(flag)]
 
+    @property
+    def kinds(self) -> list[str]:
+        """Return the kinds of accesses that a trace of this build holds, if the server records itself."""
+        words = page_trace_words().kinds
+        told = {kind for site in self.settings["site"] for kind in (*site["kinds"], *site.get("kinds_if_flag", ()))}
+        return sorted(told, key=words.index)
+
     def job(self, build: Build, spool: Mapping[str, Any]) -> str:
         """Return the core's settings, as JSON, with which the build's own code records accesses into `spool`."""
         # "inside" replaces a site's place for code in the server, if the kernel's place is too narrow for a jump.
         placed = [{**site, **site.get("inside", {})} for site in self.settings["site"]]
-        return json.dumps(PageSites(self.server, {**self.settings, "site": placed}).by_kernel(build.binary, spool))
+        return json.dumps(self._asked(placed, build.binary, spool))
 
     def by_kernel(self, binary: Path, spool: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the core's settings with which the kernel records accesses into `spool`."""
-        sites = [{name: value for name, value in site.items() if name not in _OF_US} for site in self.settings["site"]]
+        """Return the core's settings with which the kernel records accesses into `spool`, without writes."""
+        return self._asked([site for site in self.settings["site"] if not WRITES & {*site["kinds"]}], binary, spool)
+
+    def _asked(self, of: Iterable[Mapping[str, Any]], binary: Path, spool: Mapping[str, Any]) -> dict[str, Any]:
+        sites = [{name: value for name, value in site.items() if name not in _OF_US} for site in of]
         same = {name: value for name, value in self.settings.items() if name in _OF_THE_CORE}
         return {"binary": str(binary), "spool": dict(spool), **same, "sites": sites}
 
@@ -154,11 +167,12 @@ class Recording:
         self._refused: Failure | None = None
         self._uncounted: list[int] = []
         self._late: list[int] = []
+        self._kinds: list[str] = []
         self._trace: NativePageTrace | None = None
         if isinstance(sites, Failure):
             self._refused = sites
             return
-        self._uncounted, self._late = sites.uncounted, sites.late
+        self._uncounted, self._late, self._kinds = sites.uncounted, sites.late, sites.kinds
         self._trace = self._try(lambda: native().page_trace(sites.job(build, asked["spool"])))
 
     def _try(self, act: Callable[[], T]) -> T | None:
@@ -190,7 +204,7 @@ class Recording:
         told = self._ended()
         refused = {"refused": asdict(self._refused)} if self._refused else {}
         recorded = result["recorded"]
-        of_sites = {"uncounted_sites": self._uncounted, "late_sites": self._late}
+        of_sites = {"uncounted_sites": self._uncounted, "late_sites": self._late, "kinds": self._kinds}
         page_trace = {**recorded["page_trace"], "recorder": "inside", **told, **refused, **of_sites}
         return {**result, "recorded": {**recorded, "page_trace": page_trace}}
 
