@@ -31,12 +31,16 @@ pub struct Counts {
     /// Misses that took a buffer of their scan's own ring in PostgreSQL's model: no other page left the pool for them.
     /// Zero in other managers.
     pub ring_reuses: u64,
-    /// Dirty pages that InnoDB's cleaner wrote to free their frames. Zero in other managers.
+    /// Dirty pages that a cleaner wrote ahead of their frames' reuse: InnoDB's, or PostgreSQL's background writer. Zero in
+    /// other managers.
     pub lru_writes: u64,
     /// Dirty pages that InnoDB's cleaner wrote from the flush list; they stayed in the pool. Zero in other managers.
     pub flush_list_writes: u64,
-    /// Dirty pages that a thread of InnoDB wrote itself, for a frame that it waited for. Zero in other managers.
+    /// Dirty pages that a thread of InnoDB, or a session of PostgreSQL, wrote itself for a frame that it waited for. Zero
+    /// in other managers.
     pub single_page_writes: u64,
+    /// Dirty pages that PostgreSQL's checkpoints wrote. Zero in other managers.
+    pub checkpoint_writes: u64,
 }
 
 impl Counts {
@@ -54,6 +58,7 @@ impl Counts {
             lru_writes: of(self.lru_writes, other.lru_writes),
             flush_list_writes: of(self.flush_list_writes, other.flush_list_writes),
             single_page_writes: of(self.single_page_writes, other.single_page_writes),
+            checkpoint_writes: of(self.checkpoint_writes, other.checkpoint_writes),
         }
     }
 
@@ -370,17 +375,20 @@ mod tests {
 
     #[test]
     fn a_window_has_what_each_count_grew_by() {
-        let of = |counts: [u64; 11]| {
+        let of = |counts: [u64; 12]| {
             let [misses, prefetch_reads, creates, evictions, made_young, not_made_young, rest @ ..] = counts;
-            let [guessed_scan_gets, ring_reuses, lru_writes, flush_list_writes, single_page_writes] = rest;
+            let [guessed_scan_gets, ring_reuses, lru_writes, flush_list_writes, rest @ ..] = rest;
+            let [single_page_writes, checkpoint_writes] = rest;
             let of_managers =
                 Counts { made_young, not_made_young, guessed_scan_gets, ring_reuses, ..Counts::default() };
-            let written = Counts { lru_writes, flush_list_writes, single_page_writes, ..of_managers };
+            let written =
+                Counts { lru_writes, flush_list_writes, single_page_writes, checkpoint_writes, ..of_managers };
             Counts { misses, prefetch_reads, creates, evictions, ..written }
         };
-        let grown = of([11, 22, 33, 44, 55, 66, 77, 88, 99, 110, 121]) - of([1, 3, 5, 7, 9, 13, 17, 19, 23, 29, 31]);
-        assert_eq!(grown, of([10, 19, 28, 37, 46, 53, 60, 69, 76, 81, 90]));
+        let grown =
+            of([11, 22, 33, 44, 55, 66, 77, 88, 99, 110, 121, 132]) - of([1, 3, 5, 7, 9, 13, 17, 19, 23, 29, 31, 37]);
+        assert_eq!(grown, of([10, 19, 28, 37, 46, 53, 60, 69, 76, 81, 90, 95]));
         assert_eq!(grown + grown, grown.times(2.0));
-        assert_eq!(of([3; 11]).times(0.5), of([2; 11]), "half a page is rounded up");
+        assert_eq!(of([3; 12]).times(0.5), of([2; 12]), "half a page is rounded up");
     }
 }

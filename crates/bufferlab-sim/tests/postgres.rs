@@ -1,11 +1,14 @@
-//! `postgres` against a vector of buffers that the test searches, and a history of every session's gets.
+//! `postgres` against a vector of buffers that the test searches, a history of every session's gets, and writers that
+//! follow the server's source line by line.
 
 mod strings;
 
 use std::collections::{HashMap, VecDeque};
 
 use bufferlab_model::trace::{Access, Kind};
-use bufferlab_sim::{Counts, LargeTable, Manager, Model, Postgres, PostgresSettings};
+use bufferlab_sim::{
+    BackgroundWriterRules, CheckpointRules, Counts, LargeTable, Manager, Model, Postgres, PostgresSettings, WriteRules,
+};
 use proptest::prelude::*;
 
 use strings::{Events, frames};
@@ -14,6 +17,28 @@ use strings::{Events, frames};
 struct Buffer {
     page: u32,
     usage: u8,
+    is_dirty: bool,
+    is_needed: bool,
+}
+
+/// The state of the processes that write.
+#[derive(Default)]
+struct NaiveWriters {
+    /// The hand's steps, and the writer's, since the beginning: buffers and passes in one number.
+    hand_steps: i64,
+    clean_steps: i64,
+    hand_steps_before: i64,
+    has_run: bool,
+    smoothed_alloc: f32,
+    smoothed_density: f32,
+    recent_alloc: i64,
+    rounds: u64,
+    changes: u64,
+    looks: u64,
+    began: (u64, u64),
+    /// The pages of the running checkpoint that it has not come to, and all of them.
+    left: VecDeque<u32>,
+    all: usize,
 }
 
 /// The values of the column `latch` for a get's ring.
@@ -41,6 +66,7 @@ struct Naive {
     /// Empty buffers, the next one first.
     free: Vec<usize>,
     hand: usize,
+    writers: NaiveWriters,
     counts: Counts,
 }
 
@@ -54,6 +80,7 @@ impl Naive {
             buffers: vec![None; frames as usize],
             free: if settings.has_free_list { (0..frames as usize).collect() } else { Vec::new() },
             hand: 0,
+            writers: NaiveWriters { smoothed_density: 10.0, ..NaiveWriters::default() },
             counts: Counts::default(),
         }
     }
@@ -63,18 +90,21 @@ impl Naive {
     }
 
     fn free_buffer(&mut self) -> usize {
+        self.writers.recent_alloc += 1;
         if !self.free.is_empty() {
             return self.free.remove(0);
         }
         loop {
             let at = self.hand;
             self.hand = (at + 1) % self.buffers.len();
+            self.writers.hand_steps += 1;
             let Some(buffer) = self.buffers[at].as_mut() else {
                 assert!(!self.settings.has_free_list, "no buffer is free");
                 return at;
             };
             if buffer.usage == 0 {
                 self.counts.evictions += 1;
+                self.counts.single_page_writes += u64::from(buffer.is_dirty);
                 return at;
             }
             buffer.usage -= 1;
@@ -142,7 +172,7 @@ impl Naive {
             if let Some(scan) = scan {
                 self.rings.get_mut(&scan).expect("it was asked").push_back(Some(at));
             }
-            self.buffers[at] = Some(Buffer { page: access.page, usage: 1 });
+            self.buffers[at] = Some(Buffer { page: access.page, usage: 1, is_dirty: false, is_needed: false });
         }
         found.is_some()
     }
@@ -155,11 +185,145 @@ impl Naive {
         let usable = next.filter(|&at| self.buffers[at].map_or(unused, |buffer| buffer.usage <= 1));
         self.counts.evictions += u64::from(usable.is_some_and(|at| self.buffers[at].is_some()));
         self.counts.ring_reuses += u64::from(usable.is_some());
+        let left = usable.and_then(|at| self.buffers[at]);
+        self.counts.single_page_writes += u64::from(left.is_some_and(|buffer| buffer.is_dirty));
         usable
+    }
+
+    /// Does the rounds and the looks that are due, the earlier ones first.
+    fn write(&mut self, now_us: u64) {
+        let Some(WriteRules { background_writer, checkpoints }) = self.settings.writes.clone() else { return };
+        loop {
+            let round_us = (self.writers.rounds + 1) * background_writer.bgwriter_delay_us;
+            let look_us = (self.writers.looks + 1) * 100_000;
+            if round_us.min(look_us) > now_us {
+                return;
+            }
+            if round_us <= look_us {
+                self.writers.rounds += 1;
+                self.bg_buffer_sync(&background_writer);
+            } else {
+                self.writers.looks += 1;
+                self.checkpoint(&checkpoints, look_us);
+            }
+        }
+    }
+
+    /// Does what bufmgr.c's `BgBufferSync` does.
+    fn bg_buffer_sync(&mut self, rules: &BackgroundWriterRules) {
+        let (frames, writers) = (self.buffers.len() as i64, &mut self.writers);
+        let recent_alloc = std::mem::take(&mut writers.recent_alloc);
+        if rules.bgwriter_lru_maxpages == 0 {
+            writers.has_run = false;
+            return;
+        }
+        let strategy_delta = if writers.has_run { writers.hand_steps - writers.hand_steps_before } else { 0 };
+        if !writers.has_run || writers.clean_steps < writers.hand_steps {
+            writers.clean_steps = writers.hand_steps;
+        }
+        let bufs_ahead = writers.clean_steps - writers.hand_steps;
+        let bufs_to_lap = frames - bufs_ahead;
+        (writers.hand_steps_before, writers.has_run) = (writers.hand_steps, true);
+        if strategy_delta > 0 && recent_alloc > 0 {
+            let scans_per_alloc = strategy_delta as f32 / recent_alloc as f32;
+            writers.smoothed_density += (scans_per_alloc - writers.smoothed_density) / 16.0;
+        }
+        let reusable_est = (bufs_ahead as f64 / f64::from(writers.smoothed_density)) as i64;
+        if writers.smoothed_alloc <= recent_alloc as f32 {
+            writers.smoothed_alloc = recent_alloc as f32;
+        } else {
+            writers.smoothed_alloc += (recent_alloc as f32 - writers.smoothed_alloc) / 16.0;
+        }
+        let mut upcoming = (f64::from(writers.smoothed_alloc) * rules.bgwriter_lru_multiplier) as i64;
+        if upcoming == 0 {
+            writers.smoothed_alloc = 0.0;
+        }
+        let min_scan = (frames as f32 / (120_000.0 / (rules.bgwriter_delay_us as f32 / 1000.0))) as i64;
+        if upcoming < min_scan + reusable_est {
+            upcoming = min_scan + reusable_est;
+        }
+        let (mut to_scan, mut reusable, mut written) = (bufs_to_lap, reusable_est, 0);
+        while to_scan > 0 && reusable < upcoming {
+            let buffer = &mut self.buffers[(writers.clean_steps % frames) as usize];
+            writers.clean_steps += 1;
+            to_scan -= 1;
+            let is_reusable = buffer.is_none_or(|buffer| buffer.usage == 0);
+            reusable += i64::from(is_reusable);
+            if let Some(buffer) = buffer.as_mut().filter(|buffer| is_reusable && buffer.is_dirty) {
+                (buffer.is_dirty, buffer.is_needed) = (false, false);
+                self.counts.lru_writes += 1;
+                written += 1;
+                if written >= rules.bgwriter_lru_maxpages {
+                    break;
+                }
+            }
+        }
+        if bufs_to_lap > to_scan && reusable > reusable_est {
+            let scans_per_alloc = (bufs_to_lap - to_scan) as f32 / (reusable - reusable_est) as f32;
+            writers.smoothed_density += (scans_per_alloc - writers.smoothed_density) / 16.0;
+        }
+    }
+
+    /// Does what bufmgr.c's `BufferSync` and checkpointer.c's `IsCheckpointOnSchedule` do.
+    fn checkpoint(&mut self, rules: &CheckpointRules, now_us: u64) {
+        let writers = &mut self.writers;
+        let passed = |(began_us, began): (u64, u64)| (now_us - began_us, writers.changes - began);
+        let (us, changes) = passed(writers.began);
+        let is_due = us >= rules.checkpoint_timeout_us || changes >= rules.changes_to_checkpoint;
+        if writers.left.is_empty() && is_due {
+            writers.began = (now_us, writers.changes);
+            let dirty = self.buffers.iter_mut().flatten().filter(|buffer| buffer.is_dirty);
+            let mut pages: Vec<u32> = dirty
+                .map(|buffer| {
+                    buffer.is_needed = true;
+                    buffer.page
+                })
+                .collect();
+            pages.sort_unstable();
+            (writers.all, writers.left) = (pages.len(), pages.into());
+        }
+        let (us, changes) = (now_us - writers.began.0, writers.changes - writers.began.1);
+        while let Some(page) = writers.left.pop_front() {
+            let found = self.buffers.iter_mut().flatten().find(|buffer| buffer.page == page);
+            if let Some(buffer) = found.filter(|buffer| buffer.is_needed) {
+                (buffer.is_dirty, buffer.is_needed) = (false, false);
+                self.counts.checkpoint_writes += 1;
+            }
+            let done = (writers.all - writers.left.len()) as f64 / writers.all as f64;
+            let progress = done * rules.checkpoint_completion_target;
+            let by_log = changes as f64 / rules.changes_between as f64;
+            if progress >= by_log && progress >= us as f64 / rules.checkpoint_timeout_us as f64 {
+                return;
+            }
+        }
     }
 }
 
 impl Manager for Naive {
+    fn hear(&mut self, kind: Kind, access: Access) {
+        if matches!(kind, Kind::Read | Kind::Evict | Kind::Write) {
+            return;
+        }
+        self.write(access.now_us);
+        match kind {
+            Kind::Get => self.get(access),
+            Kind::GetIfInPool => self.get_if_in_pool(access),
+            Kind::Create => self.create(access),
+            Kind::Prefetch => self.prefetch(access),
+            Kind::Drop => self.drop_page(access),
+            _ => self.dirty(access),
+        }
+    }
+
+    fn dirty(&mut self, access: Access) {
+        if self.settings.writes.is_some() {
+            self.writers.changes += u64::from(access.latch % 4 != 2);
+            if let Some(at) = self.find(access.page) {
+                self.buffers[at].as_mut().expect("just found").is_dirty = true;
+            }
+        }
+    }
+
     fn get(&mut self, access: Access) {
         let scan = self.scan(access);
         self.counts.misses += u64::from(!self.pin(access, scan));
@@ -207,10 +371,51 @@ proptest! {
     fn the_clock_sweeps_as_a_searched_vector_does(
         seed: u64, size in 1u32..40, pages in 1u32..60, has_free_list: bool
     ) {
-        let settings = PostgresSettings { large_tables: Vec::new(), ring_buffers: 1, has_free_list };
+        let settings = PostgresSettings { ring_buffers: 1, has_free_list, ..PostgresSettings::default() };
         let (mut fast, mut naive) =
             (Postgres::new(frames(size), pages, &settings), Naive::new(size, &settings));
         Events::random(seed, pages, 0, 300).play_to_both(&mut fast, &mut naive, |pool| pool.frames_used() <= size);
+    }
+
+    /// Changes among the other events, with every rule of writing. Reads are those of a pool without writes.
+    #[test]
+    fn dirty_pages_are_written_as_the_servers_processes_do_and_change_no_read(
+        seed: u64,
+        size in 1u32..60,
+        pages in 1u32..90,
+        maxpages in prop_oneof![Just(0u32), 1u32..4, Just(100u32)],
+        multiplier in prop_oneof![Just(0.0), Just(2.0), 0.0..10.0],
+        delay_us in 10_000u64..400_000,
+        timeout_us in 100_000u64..3_000_000,
+        target in prop_oneof![Just(0.0), Just(0.9), 0.0..1.0],
+        log in prop_oneof![(1u64..200, 1u64..200), Just((1 << 40, 1 << 40))],
+        has_free_list: bool,
+    ) {
+        let background_writer = BackgroundWriterRules {
+            bgwriter_delay_us: delay_us,
+            bgwriter_lru_maxpages: maxpages,
+            bgwriter_lru_multiplier: multiplier,
+        };
+        let checkpoints = CheckpointRules {
+            checkpoint_timeout_us: timeout_us,
+            checkpoint_completion_target: target,
+            changes_to_checkpoint: log.0,
+            changes_between: log.1,
+        };
+        let large_tables = vec![LargeTable { first_page: 20, pages: 30, had_rings: true }];
+        let writes = Some(WriteRules { background_writer, checkpoints });
+        let settings = PostgresSettings { large_tables, ring_buffers: 2.min(size), has_free_list, writes };
+        let mut events = Events::random(seed, pages, 0, 500);
+        events.latch.iter_mut().step_by(7).for_each(|latch| *latch = 9);
+        let (mut fast, mut naive) =
+            (Postgres::new(frames(size), pages, &settings), Naive::new(size, &settings));
+        events.play_to_both(&mut fast, &mut naive, |pool| pool.frames_used() <= size);
+        let mut clean = Postgres::new(frames(size), pages, &PostgresSettings { writes: None, ..settings });
+        let mut again = Naive::new(size, &PostgresSettings { writes: None, ..naive.settings.clone() });
+        events.play_to_both(&mut clean, &mut again, |pool| pool.frames_used() <= size);
+        let of = fast.counts();
+        let without = Counts { lru_writes: 0, single_page_writes: 0, checkpoint_writes: 0, ..of };
+        prop_assert_eq!(clean.counts(), without);
     }
 
     /// Scans of two tables, by four sessions and with every mark that a trace may have, among the other events.
@@ -227,7 +432,7 @@ proptest! {
             LargeTable { first_page: 20, pages: 30, had_rings: had_rings[0] },
             LargeTable { first_page: 50, pages: 650, had_rings: had_rings[1] },
         ];
-        let settings = PostgresSettings { large_tables, ring_buffers, has_free_list };
+        let settings = PostgresSettings { large_tables, ring_buffers, has_free_list, writes: None };
         let mut events = Events::random(seed, 80, 0, 200);
         for (row, latch) in events.latch.iter_mut().enumerate() {
             *latch = [0, 1, 2, 5, 6, 9, 10, 13, 14][((seed % 9) as usize + row * 7) % 9];

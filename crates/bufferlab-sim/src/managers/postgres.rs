@@ -13,21 +13,31 @@
 //! Approximated: a trace shows pins but no unpins, so the model never treats a buffer as pinned. A table's size is the
 //! number of its pages that the run touched.
 //!
+//! A page is dirty from its change on until a process writes it: the session that takes its buffer (bufmgr.c,
+//! `GetVictimBuffer`), the background writer or the checkpointer (`postgres/`). No write changes what is read.
+//!
 //! Left out: the rings of VACUUM and of bulk writes; their misses take a victim as any other miss. A scan also drops
-//! dirty buffers from its ring (`StrategyRejectBuffer`); the model does not. The background writer and the checkpointer
-//! are left out, because they free no buffers. So is the kernel's page cache, which serves many of these reads.
+//! dirty buffers from its ring (`StrategyRejectBuffer`); the model does not. So is the kernel's page cache, which serves
+//! many of these reads. A change of a page that this pool has lost meanwhile is lost too: on a server it is pinned.
 //!
 //! If a session pins a page twice, its usage count rises once. The trace marks the first pin (column `latch`). A model
 //! that counted all pins predicted 5 to 8 % too many reads (PostgreSQL 17.2, pools of 20 and 30 % of the data).
 //!
 //! docs/prediction.md has the model's errors.
 
+mod background_writer;
+mod checkpointer;
+mod writers;
+
 use std::num::NonZeroU32;
 
 use bufferlab_model::trace::Access;
-use bufferlab_model::trace::latch::{HELD, OTHER_RING, PIN, RING};
+use bufferlab_model::trace::latch::{BY_HINT, HELD, OTHER_RING, PIN, RING};
 use serde::{Deserialize, Serialize};
 
+use self::background_writer::Position;
+pub use self::writers::{BackgroundWriterRules, CheckpointRules, WriteRules};
+use self::writers::{Buffers, DIRTY, Writers};
 use super::scans::{LargeTable, NO_TABLE, Scans};
 use crate::replay::{Counts, Manager, Model, OneIn};
 
@@ -45,10 +55,19 @@ struct Page {
     /// The large table that the page belongs to, or `NO_TABLE`.
     table: u8,
     usage_count: u8,
+    /// Whether the page is dirty, and whether a checkpoint wants to write it; 0 for a page without a buffer.
+    marks: u8,
 }
 
-/// The settings of PostgreSQL's model: the rings of sequential scans.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+impl Page {
+    /// Makes the page clean, as a write does; returns whether it was dirty.
+    fn clean(&mut self) -> bool {
+        std::mem::take(&mut self.marks) & DIRTY != 0
+    }
+}
+
+/// The settings of PostgreSQL's model: the rings of sequential scans, and how dirty pages are written.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PostgresSettings {
     /// The tables whose scans have a ring: those of more than a quarter of the buffers, 255 of them at most.
@@ -60,6 +79,9 @@ pub struct PostgresSettings {
     /// Whether buffers without a page are in a list, from which a miss takes one first: up to version 18.
     #[serde(skip_serializing, default = "yes")]
     pub has_free_list: bool,
+    /// How dirty pages are written. None: pages stay clean.
+    #[serde(skip_serializing, default)]
+    pub writes: Option<WriteRules>,
 }
 
 fn yes() -> bool {
@@ -68,7 +90,7 @@ fn yes() -> bool {
 
 impl Default for PostgresSettings {
     fn default() -> Self {
-        PostgresSettings { large_tables: Vec::new(), ring_buffers: 0, has_free_list: true }
+        PostgresSettings { large_tables: Vec::new(), ring_buffers: 0, has_free_list: true, writes: None }
     }
 }
 
@@ -83,8 +105,11 @@ pub struct Postgres {
     /// The number of buffers that have a page.
     used: u32,
     /// The buffer at which the clock's hand stands (`StrategyControl->nextVictimBuffer`).
-    hand: u32,
+    hand: Position,
     scans: Scans,
+    writers: Option<Writers>,
+    /// The time of the writers' next work; without writers never.
+    due_us: u64,
     counts: Counts,
 }
 
@@ -96,34 +121,42 @@ impl Model for Postgres {
     /// of large tables beyond these, and all tables but the first 255.
     fn new(frames: NonZeroU32, pages: u32, settings: &PostgresSettings) -> Self {
         let frames = frames.get();
-        let mut of_pages = vec![Page { buffer: NONE, table: NO_TABLE, usage_count: 0 }; pages as usize];
+        let mut of_pages = vec![Page { buffer: NONE, table: NO_TABLE, usage_count: 0, marks: 0 }; pages as usize];
         for (number, table) in (0..NO_TABLE).zip(&settings.large_tables) {
             let first = table.first_page.min(pages) as usize;
             let end = table.first_page.saturating_add(table.pages).min(pages) as usize;
             of_pages[first..end].iter_mut().for_each(|page| page.table = number);
         }
+        let writers = settings.writes.as_ref().map(Writers::new);
         Postgres {
             pages: of_pages,
             buffers: vec![NONE; frames as usize],
             free: if settings.has_free_list { (0..frames).rev().collect() } else { Vec::new() },
             has_free_list: settings.has_free_list,
             used: 0,
-            hand: 0,
+            hand: Position { buffer: 0, passes: 0 },
             scans: Scans::new(&settings.large_tables, settings.ring_buffers),
+            due_us: writers.as_ref().map_or(u64::MAX, Writers::due_us),
+            writers,
             counts: Counts::default(),
         }
     }
 
     fn sample(settings: &mut PostgresSettings, one_in: OneIn) {
-        let PostgresSettings { large_tables, ring_buffers, .. } = settings;
+        let PostgresSettings { large_tables, ring_buffers, writes, .. } = settings;
         *ring_buffers = one_in.of(*ring_buffers).max(1);
         for LargeTable { first_page, pages, .. } in large_tables {
             (*first_page, *pages) = (one_in.of(*first_page), one_in.of(*pages));
         }
+        if let Some(writes) = writes {
+            writes.sample(one_in);
+        }
     }
 
-    fn check(&PostgresSettings { ring_buffers, .. }: &PostgresSettings, frames: NonZeroU32) -> Result<(), String> {
-        let fits = (1..=frames.get()).contains(&ring_buffers);
+    fn check(settings: &PostgresSettings, frames: NonZeroU32) -> Result<(), String> {
+        let PostgresSettings { ring_buffers, writes, .. } = settings;
+        writes.as_ref().map_or(Ok(()), WriteRules::check)?;
+        let fits = (1..=frames.get()).contains(ring_buffers);
         fits.then_some(()).ok_or_else(|| format!("a ring of {frames} buffers has 1 to as many, not {ring_buffers}"))
     }
 }
@@ -133,6 +166,23 @@ impl Postgres {
     #[inline]
     pub fn has(&self, page: u32) -> bool {
         self.pages[page as usize].buffer != NONE
+    }
+
+    /// Begins an event: the processes that write first do the work that is due.
+    #[inline]
+    fn begin(&mut self, now_us: u64) {
+        if now_us >= self.due_us {
+            self.write_due(now_us);
+        }
+    }
+
+    #[cold]
+    fn write_due(&mut self, now_us: u64) {
+        if let Some(writers) = &mut self.writers {
+            let mut buffers = Buffers { pages: &mut self.pages, buffers: &self.buffers };
+            writers.work(now_us, self.hand, &mut buffers, &mut self.counts);
+            self.due_us = writers.due_us();
+        }
     }
 
     /// Raises a page's usage count, unless the session has pinned the page already (bufmgr.c, `PinBuffer`).
@@ -148,7 +198,7 @@ impl Postgres {
 
     /// Gives a page a buffer, pinned and with a usage count of 1 (bufmgr.c, `BufferAlloc`).
     fn admit(&mut self, page: u32) {
-        let buffer = self.free.pop().unwrap_or_else(|| self.victim());
+        let buffer = self.take_buffer();
         self.fill(buffer, page);
     }
 
@@ -163,10 +213,18 @@ impl Postgres {
                 self.counts.ring_reuses += 1;
                 buffer
             }
-            None => self.free.pop().unwrap_or_else(|| self.victim()),
+            None => self.take_buffer(),
         };
         self.scans.replace_buffer(scan, buffer);
         self.fill(buffer, page);
+    }
+
+    /// Takes a free buffer, or that of a victim (freelist.c, `StrategyGetBuffer`).
+    fn take_buffer(&mut self) -> u32 {
+        if let Some(writers) = &mut self.writers {
+            writers.recent_alloc += 1;
+        }
+        self.free.pop().unwrap_or_else(|| self.victim())
     }
 
     /// Returns whether a ring may use its buffer again, with any page in it (freelist.c, `GetBufferFromRing`).
@@ -186,7 +244,10 @@ impl Postgres {
         page.usage_count = 1;
     }
 
+    /// Evicts the page of a buffer, which the session writes first if it is dirty (bufmgr.c, `GetVictimBuffer`).
     fn evict(&mut self, buffer: u32) {
+        let page = self.buffers[buffer as usize];
+        self.counts.single_page_writes += u64::from(self.pages[page as usize].clean());
         self.empty(buffer);
         self.counts.evictions += 1;
     }
@@ -196,7 +257,7 @@ impl Postgres {
         let page = std::mem::replace(&mut self.buffers[buffer as usize], NONE);
         let page = &mut self.pages[page as usize];
         debug_assert_eq!(page.buffer, buffer, "the page that leaves buffer {buffer} is in another one");
-        page.buffer = NONE;
+        (page.buffer, page.marks) = (NONE, 0);
         self.used -= 1;
     }
 
@@ -205,8 +266,8 @@ impl Postgres {
     fn victim(&mut self) -> u32 {
         debug_assert!(self.free.is_empty(), "{} buffers are free: none needs a victim", self.free.len());
         loop {
-            let buffer = self.hand;
-            self.hand = if buffer as usize + 1 == self.buffers.len() { 0 } else { buffer + 1 };
+            let buffer = self.hand.buffer;
+            self.hand.advance(self.buffers.len() as u32);
             let page = self.buffers[buffer as usize];
             if page == NONE {
                 debug_assert!(!self.has_free_list, "buffer {buffer} has no page and is not in the list");
@@ -226,6 +287,7 @@ impl Postgres {
 impl Manager for Postgres {
     #[inline]
     fn get(&mut self, access: Access) {
+        self.begin(access.now_us);
         let Page { buffer, table, .. } = self.pages[access.page as usize];
         let scan = self.scans.scan_of(access, table);
         if buffer != NONE {
@@ -241,6 +303,7 @@ impl Manager for Postgres {
 
     /// Pins the page if it is in the pool.
     fn get_if_in_pool(&mut self, access: Access) {
+        self.begin(access.now_us);
         if self.has(access.page) {
             self.pin(access, false);
         }
@@ -248,6 +311,7 @@ impl Manager for Postgres {
 
     /// Gives a new page a buffer (bufmgr.c, `ExtendBufferedRelShared`).
     fn create(&mut self, access: Access) {
+        self.begin(access.now_us);
         if self.has(access.page) {
             self.pin(access, false);
         } else {
@@ -257,14 +321,28 @@ impl Manager for Postgres {
     }
 
     fn prefetch(&mut self, access: Access) {
+        self.begin(access.now_us);
         if !self.has(access.page) {
             self.counts.prefetch_reads += 1;
             self.admit(access.page);
         }
     }
 
+    /// Makes a page dirty that the pool has (bufmgr.c, `MarkBufferDirty`, `MarkBufferDirtyHint`).
+    #[inline]
+    fn dirty(&mut self, access: Access) {
+        self.begin(access.now_us);
+        let Some(writers) = &mut self.writers else { return };
+        writers.change += u64::from(access.latch & PIN != BY_HINT);
+        let page = &mut self.pages[access.page as usize];
+        if page.buffer != NONE {
+            page.marks |= DIRTY;
+        }
+    }
+
     /// Frees the page's buffer (bufmgr.c, `InvalidateBuffer`).
     fn drop_page(&mut self, access: Access) {
+        self.begin(access.now_us);
         let Page { buffer, .. } = self.pages[access.page as usize];
         if buffer != NONE {
             self.empty(buffer);
@@ -298,6 +376,28 @@ mod tests {
         Postgres::new(NonZeroU32::new(frames).unwrap(), 2000, &settings)
     }
 
+    /// Returns shared buffers for pages `0..100` or more, whose changes are written. The target of checkpoints is half.
+    fn pool_with_writes(frames: u32, bgwriter_lru_maxpages: u32, checkpoint_timeout_us: u64) -> Postgres {
+        let background_writer =
+            BackgroundWriterRules { bgwriter_delay_us: 200_000, bgwriter_lru_maxpages, bgwriter_lru_multiplier: 2.0 };
+        let checkpoints = CheckpointRules {
+            checkpoint_timeout_us,
+            checkpoint_completion_target: 0.5,
+            changes_to_checkpoint: 1 << 40,
+            changes_between: 1 << 40,
+        };
+        let writes = Some(WriteRules { background_writer, checkpoints });
+        let settings = PostgresSettings { writes, ..PostgresSettings::default() };
+        Postgres::new(NonZeroU32::new(frames).unwrap(), frames.max(100), &settings)
+    }
+
+    /// Changes the pages that have the letters' codes as numbers.
+    fn dirty(pool: &mut Postgres, pages: &str) {
+        for letter in pages.bytes() {
+            pool.dirty(Access { page: u32::from(letter), thread: 0, latch: 1, now_us: 0 });
+        }
+    }
+
     /// Gets pages with a latch, by one session.
     fn get_all(pool: &mut Postgres, pages: impl IntoIterator<Item = u32>, latch: u8) {
         for page in pages {
@@ -320,7 +420,7 @@ mod tests {
     fn state(pool: &Postgres) -> (String, Vec<u8>, u32) {
         let pages = pool.buffers.iter().map(|&page| char::from(page as u8)).collect();
         let usage_count = |page: &u32| pool.pages.get(*page as usize).map_or(0, |page| page.usage_count);
-        (pages, pool.buffers.iter().map(usage_count).collect(), pool.hand)
+        (pages, pool.buffers.iter().map(usage_count).collect(), pool.hand.buffer)
     }
 
     #[test]
@@ -349,7 +449,52 @@ mod tests {
         assert!(pool.has(u32::from(b'A')));
         get(&mut pool, "3");
         assert!(!pool.has(u32::from(b'A')));
-        assert_eq!(pool.hand, 16 % 3);
+        assert_eq!(pool.hand.buffer, 16 % 3);
+    }
+
+    #[test]
+    fn a_changed_page_is_written_once_by_the_session_that_takes_its_buffer() {
+        let mut pool = pool_with_writes(2, 0, 1 << 40);
+        get(&mut pool, "AB");
+        dirty(&mut pool, "AAZ");
+        get(&mut pool, "CD");
+        assert_eq!((pool.counts().evictions, pool.counts().single_page_writes), (2, 1));
+        get(&mut pool, "AB");
+        assert_eq!((pool.counts().evictions, pool.counts().single_page_writes), (4, 1));
+        let mut none = Postgres::new(NonZeroU32::new(2).unwrap(), 100, &PostgresSettings::default());
+        get(&mut none, "AB");
+        dirty(&mut none, "AB");
+        get(&mut none, "CD");
+        assert_eq!((none.counts().evictions, none.counts().single_page_writes), (2, 0));
+    }
+
+    #[test]
+    fn a_checkpoint_writes_the_pages_that_were_dirty_at_its_begin_spread_over_its_share_of_the_time() {
+        let mut pool = pool_with_writes(100, 0, 10_000_000);
+        get_all(&mut pool, 0..50, 5);
+        (0..50).for_each(|page| pool.dirty(Access { page, thread: 0, latch: 1, now_us: 0 }));
+        let mut written = |seconds: u64| {
+            pool.get(Access { page: 0, thread: 0, latch: 6, now_us: seconds * 1_000_000 });
+            pool.dirty(Access { page: 99, thread: 0, latch: 1, now_us: seconds * 1_000_000 });
+            pool.counts().checkpoint_writes
+        };
+        // It begins after 10 s and writes half of the pages in a quarter of them, because the target is half.
+        assert_eq!([9, 10, 12, 15, 19].map(&mut written), [0, 1, 21, 50, 50]);
+        // Nothing has become dirty since, because page 99 is in no buffer.
+        assert_eq!(written(40), 50);
+        assert_eq!(pool.counts().single_page_writes, 0);
+    }
+
+    #[test]
+    fn vector_p5_a_round_of_the_background_writer_ends_at_its_most_pages() {
+        let mut pool = pool_with_writes(200, 100, 1 << 40);
+        get_all(&mut pool, 0..200, 5);
+        (0..200).for_each(|page| pool.dirty(Access { page, thread: 0, latch: 1, now_us: 0 }));
+        pool.pages.iter_mut().for_each(|page| page.usage_count = 0);
+        // 200 buffers were taken before the first round, which wants twice as many.
+        pool.get(Access { page: 0, thread: 0, latch: 6, now_us: 200_000 });
+        assert_eq!(pool.counts().lru_writes, 100);
+        assert!((0..200).all(|page| (pool.pages[page].marks == 0) == (page < 100)));
     }
 
     #[test]
@@ -391,7 +536,7 @@ mod tests {
     #[test]
     fn without_a_list_a_ring_reuses_its_buffer_whose_page_was_dropped() {
         let large_tables = vec![LargeTable { first_page: 10, pages: 90, had_rings: true }];
-        let settings = PostgresSettings { large_tables, ring_buffers: 1, has_free_list: false };
+        let settings = PostgresSettings { large_tables, ring_buffers: 1, has_free_list: false, writes: None };
         let mut pool = Postgres::new(NonZeroU32::new(8).unwrap(), 100, &settings);
         get_all(&mut pool, [11], 9);
         pool.drop_page(Access { page: 11, thread: 0, latch: 0, now_us: 0 });
@@ -405,7 +550,7 @@ mod tests {
         get_all(&mut pool, 0..256, 5);
         get_all(&mut pool, 1000..2000, 9);
         // The hand lowers all 256 once, then takes the first 32: 288 steps.
-        assert_eq!(pool.hand, 32);
+        assert_eq!(pool.hand.buffer, 32);
         assert_eq!(usage_counts(&pool, 0..256), [0; 224]);
         assert_eq!(usage_counts(&pool, 1000..2000), [1; 32]);
         assert!((1968..2000).all(|page| pool.has(page)));
@@ -452,7 +597,7 @@ mod tests {
         // The hand takes buffer 2 for an ordinary page, whose usage count is 1: the ring takes it back.
         get_all(&mut pool, [1], 5);
         pool.pages[1002].usage_count = 0;
-        pool.hand = 2;
+        pool.hand.buffer = 2;
         get_all(&mut pool, [2], 5);
         assert_eq!(pool.buffers[2], 2);
         get_all(&mut pool, [1004], 9);
