@@ -45,13 +45,15 @@ class Load:
         return (*self.asked, "--no-page-trace")
 
 
-def _tpcc(engine: str, server: str) -> tuple[str, ...]:
-    return ("tools/write-cells.toml", "--engine", engine, "--server", server, "--connections", "8")
+def _tpcc(engine: str, server: str, *more: str) -> tuple[str, ...]:
+    return ("tools/write-cells.toml", "--engine", engine, "--server", server, "--connections", "8", *more)
 
 
 LOADS = (
     Load("mysql57", _tpcc("mysql", "mysql-5.7")),
     Load("mysql80", _tpcc("mysql", "mysql-8.0")),
+    # A window has four checkpoints.
+    Load("postgres17", _tpcc("postgres", "postgres-17", "--set", "page_size=8k", "--set", "checkpoint_timeout=30s")),
 )
 
 

@@ -3,11 +3,12 @@
 
 mod strings;
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 
 use bufferlab_model::trace::{Access, Kind};
 use bufferlab_sim::{
-    BackgroundWriterRules, CheckpointRules, Counts, LargeTable, Manager, Model, Postgres, PostgresSettings, WriteRules,
+    BackgroundWriterRules, CheckpointRules, Counts, LargeTable, LogRules, Manager, Model, Postgres, PostgresSettings,
+    WriteRules,
 };
 use proptest::prelude::*;
 
@@ -33,7 +34,9 @@ struct NaiveWriters {
     smoothed_density: f32,
     recent_alloc: i64,
     rounds: u64,
-    changes: u64,
+    log_bytes: u64,
+    /// Pages that the log has whole.
+    logged: HashSet<u32>,
     looks: u64,
     began: (u64, u64),
     /// The pages of the running checkpoint that it has not come to, and all of them.
@@ -192,7 +195,7 @@ impl Naive {
 
     /// Does the rounds and the looks that are due, the earlier ones first.
     fn write(&mut self, now_us: u64) {
-        let Some(WriteRules { background_writer, checkpoints }) = self.settings.writes.clone() else { return };
+        let Some(WriteRules { background_writer, checkpoints, .. }) = self.settings.writes.clone() else { return };
         loop {
             let round_us = (self.writers.rounds + 1) * background_writer.bgwriter_delay_us;
             let look_us = (self.writers.looks + 1) * 100_000;
@@ -267,11 +270,12 @@ impl Naive {
     /// Does what bufmgr.c's `BufferSync` and checkpointer.c's `IsCheckpointOnSchedule` do.
     fn checkpoint(&mut self, rules: &CheckpointRules, now_us: u64) {
         let writers = &mut self.writers;
-        let passed = |(began_us, began): (u64, u64)| (now_us - began_us, writers.changes - began);
-        let (us, changes) = passed(writers.began);
-        let is_due = us >= rules.checkpoint_timeout_us || changes >= rules.changes_to_checkpoint;
+        let passed = |(began_us, began): (u64, u64)| (now_us - began_us, writers.log_bytes - began);
+        let (us, log_bytes) = passed(writers.began);
+        let is_due = us >= rules.checkpoint_timeout_us || log_bytes >= rules.bytes_to_checkpoint;
         if writers.left.is_empty() && is_due {
-            writers.began = (now_us, writers.changes);
+            writers.began = (now_us, writers.log_bytes);
+            writers.logged.clear();
             let dirty = self.buffers.iter_mut().flatten().filter(|buffer| buffer.is_dirty);
             let mut pages: Vec<u32> = dirty
                 .map(|buffer| {
@@ -282,7 +286,7 @@ impl Naive {
             pages.sort_unstable();
             (writers.all, writers.left) = (pages.len(), pages.into());
         }
-        let (us, changes) = (now_us - writers.began.0, writers.changes - writers.began.1);
+        let (us, log_bytes) = (now_us - writers.began.0, writers.log_bytes - writers.began.1);
         while let Some(page) = writers.left.pop_front() {
             let found = self.buffers.iter_mut().flatten().find(|buffer| buffer.page == page);
             if let Some(buffer) = found.filter(|buffer| buffer.is_needed) {
@@ -291,7 +295,7 @@ impl Naive {
             }
             let done = (writers.all - writers.left.len()) as f64 / writers.all as f64;
             let progress = done * rules.checkpoint_completion_target;
-            let by_log = changes as f64 / rules.changes_between as f64;
+            let by_log = log_bytes as f64 / rules.bytes_between as f64;
             if progress >= by_log && progress >= us as f64 / rules.checkpoint_timeout_us as f64 {
                 return;
             }
@@ -316,8 +320,11 @@ impl Manager for Naive {
     }
 
     fn dirty(&mut self, access: Access) {
-        if self.settings.writes.is_some() {
-            self.writers.changes += u64::from(access.latch % 4 != 2);
+        if let Some(WriteRules { log, .. }) = &self.settings.writes {
+            if access.latch % 4 != 2 {
+                let is_first = self.writers.logged.insert(access.page);
+                self.writers.log_bytes += log.change_bytes + if is_first { log.image_bytes } else { 0 };
+            }
             if let Some(at) = self.find(access.page) {
                 self.buffers[at].as_mut().expect("just found").is_dirty = true;
             }
@@ -336,7 +343,10 @@ impl Manager for Naive {
     }
 
     fn create(&mut self, access: Access) {
-        self.counts.creates += u64::from(!self.pin(access, None));
+        if !self.pin(access, None) {
+            self.counts.creates += 1;
+            self.writers.logged.insert(access.page);
+        }
     }
 
     fn prefetch(&mut self, access: Access) {
@@ -388,7 +398,8 @@ proptest! {
         delay_us in 10_000u64..400_000,
         timeout_us in 100_000u64..3_000_000,
         target in prop_oneof![Just(0.0), Just(0.9), 0.0..1.0],
-        log in prop_oneof![(1u64..200, 1u64..200), Just((1 << 40, 1 << 40))],
+        between in prop_oneof![(1u64..20_000, 1u64..20_000), Just((1 << 40, 1 << 40))],
+        log in (0u64..200, prop_oneof![Just(0u64), Just(1000)]),
         has_free_list: bool,
     ) {
         let background_writer = BackgroundWriterRules {
@@ -399,11 +410,12 @@ proptest! {
         let checkpoints = CheckpointRules {
             checkpoint_timeout_us: timeout_us,
             checkpoint_completion_target: target,
-            changes_to_checkpoint: log.0,
-            changes_between: log.1,
+            bytes_to_checkpoint: between.0,
+            bytes_between: between.1,
         };
+        let log = LogRules { change_bytes: log.0, image_bytes: log.1 };
         let large_tables = vec![LargeTable { first_page: 20, pages: 30, had_rings: true }];
-        let writes = Some(WriteRules { background_writer, checkpoints });
+        let writes = Some(WriteRules { background_writer, checkpoints, log });
         let settings = PostgresSettings { large_tables, ring_buffers: 2.min(size), has_free_list, writes };
         let mut events = Events::random(seed, pages, 0, 500);
         events.latch.iter_mut().step_by(7).for_each(|latch| *latch = 9);

@@ -21,6 +21,7 @@ from bufferlab.models.ahead import Watch, replay_bytes
 from bufferlab.models.limits import FEW_READS, OWN_LIMIT, READ_AHEAD_LIMIT, SPEED_LIMIT
 from bufferlab.models.managers import innodb, postgres, sqlite
 from bufferlab.models.managers.declaration import BufferManager, Pool, Server, Settings, Traced
+from bufferlab.models.managers.dirty_buffers import DirtyBuffers
 from bufferlab.models.managers.flushing import Flushing, Limit
 from bufferlab.models.source import RECORD_AGAIN, Source
 from bufferlab.models.writes import Writing, limits, written
@@ -160,7 +161,7 @@ class Target:
     def traced(self) -> TracedRun:
         """The facts about the traced run that a predicted run stores."""
         source, written = self.source, self.source.edges.change("pages_written").value
-        knows_writes = isinstance(self.writing, Flushing)
+        knows_writes = isinstance(self.writing, Flushing | DirtyBuffers)
         return TracedRun(
             run_id=source.run.run_id,
             point=source.run.point.label,

@@ -56,7 +56,13 @@ class Source:
             connections=int(self.run.workload.get("connections") or 1),
             objects=self.trace.stored.objects,
             ran={name: int(one.value) for name, one in self.run.settings.items() if _is_whole(one.value)},
+            numbers={
+                name: float(one.value)
+                for name, one in self.run.settings.items()
+                if isinstance(one.value, int | float) and not isinstance(one.value, bool)
+            },
             others=self.others,
+            in_window=self.trace.in_window,
             changes=partial(changes_of, self.trace),
         )
 

@@ -1,7 +1,8 @@
 """Predicts the pages written of a pool: one number where its dirty pages reach the age that the traced run held.
 
-In a larger pool fewer dirty pages are written for their frames, and more of them reach the age at which the page
-cleaner writes them, so that the age rises. How far it rises depends on the load's speed: the prediction has two ends.
+In a larger pool of InnoDB fewer dirty pages are written for their frames, and more of them reach the age at which the
+page cleaner writes them, so that the age rises. How far it rises depends on the load's speed: the prediction has two
+ends. So has that of another pool of PostgreSQL, whose checkpoints go by the clock.
 """
 
 from __future__ import annotations
@@ -10,13 +11,16 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from bufferlab.models.limits import FEW_READS, OWN_WRITES_LIMIT
+from bufferlab.models.managers.dirty_buffers import DirtyBuffers
 from bufferlab.models.managers.flushing import Flushing, Limit
 from bufferlab.models.managers.same_writes import SameWrites
 from bufferlab.results.page_traces import Replayed, TracedRun
 from bufferlab.results.predicted_writes import WIDEST, PredictedWrites, WritesDoubt, WritesEnd
 
-Writing = Flushing | SameWrites | str | None
+Writing = Flushing | DirtyBuffers | SameWrites | str | None
 """How a traced run wrote pages, or the reason why that is unknown; None for a model without writes."""
+_LEAST_CHECKPOINTS = 3
+"""The checkpoints of a window from which on it hardly matters where in a checkpoint the window begins."""
 _NO_LIMIT = (
     "dirty pages of a larger pool grow older before they are written, and the traced run wrote too few of them for "
     "their age to tell how old"
@@ -24,10 +28,14 @@ _NO_LIMIT = (
 
 
 def limits(writing: Writing, frames: int, traced_frames: int, own: Replayed | None) -> Sequence[Limit]:
-    """Return the limits up to which pages stay dirty in a pool: none, one, or two for a larger pool.
+    """Return the limits up to which pages stay dirty in a pool: none, one, or two for a larger pool of InnoDB.
+
+    PostgreSQL's other limit follows from the reads of a replay (`written`).
 
     `own` is the replay of the traced run's own point; None for this replay itself.
     """
+    if isinstance(writing, DirtyBuffers):
+        return (writing.own,)
     if not isinstance(writing, Flushing):
         return ()
     of_larger = writing.of_larger(own.flush_list_writes) if own and frames > traced_frames else None
@@ -58,10 +66,16 @@ def written(
     if isinstance(writing, SameWrites):
         end = WritesEnd(why=writing.why, checkpoint_writes=writing.pages, reads=found.reads)
         return PredictedWrites(ends=[end], copies_per_page=0.0, redo_bytes=writing.log_bytes, **common)
-    first, *others = of_pool
-    ends = [_end(first, found), *(_end(limit, at_limit(limit)) for limit in others)]
-    doubts, why_not = list(_own(traced)), _NO_LIMIT if frames > traced.pool_frames and not others else None
-    if wide := _wide(ends, traced):
+    if isinstance(writing, DirtyBuffers):
+        ends = _by_speed(writing, traced, frames, found, at_limit)
+    else:
+        first, *others = of_pool
+        ends = [_end(first, found), *(_end(limit, at_limit(limit)) for limit in others)]
+    lacks_limit = isinstance(writing, Flushing) and frames > traced.pool_frames and len(ends) == 1
+    doubts, why_not = list(_own(traced)), _NO_LIMIT if lacks_limit else None
+    if isinstance(writing, DirtyBuffers) and writing.checkpoints < _LEAST_CHECKPOINTS:
+        doubts.append(_few_checkpoints(writing))
+    if wide := _wide(ends, traced, writing.depends_on):
         doubts.append(wide)
         why_not = wide.sentence
     return PredictedWrites(
@@ -74,6 +88,18 @@ def written(
     )
 
 
+def _by_speed(
+    writing: DirtyBuffers, traced: TracedRun, frames: int, found: Replayed, at_limit: Callable[[Limit], Replayed]
+) -> list[WritesEnd]:
+    """Return the ends of a pool of PostgreSQL, that of the slower load first; one for the traced run's own pool."""
+    own = _end(writing.own, found)
+    if frames == traced.pool_frames or not traced.modelled_reads or found.reads == traced.modelled_reads:
+        return [own]
+    speed, limit = writing.other(found.reads / traced.modelled_reads)
+    other = _end(limit, at_limit(limit))
+    return [other, own] if speed < 1 else [own, other]
+
+
 def _end(limit: Limit, found: Replayed) -> WritesEnd:
     return WritesEnd(
         why=limit.why,
@@ -81,6 +107,7 @@ def _end(limit: Limit, found: Replayed) -> WritesEnd:
         lru_writes=found.lru_writes,
         flush_list_writes=found.flush_list_writes,
         single_page_writes=found.single_page_writes,
+        checkpoint_writes=found.checkpoint_writes,
         reads=found.reads,
     )
 
@@ -99,14 +126,23 @@ def _own(traced: TracedRun) -> Iterable[WritesDoubt]:
         )
 
 
-def _wide(ends: list[WritesEnd], traced: TracedRun) -> WritesDoubt | None:
+def _few_checkpoints(writing: DirtyBuffers) -> WritesDoubt:
+    """Return the doubt that the window is short: checkpoints write as many pages as happen to be due in it."""
+    return WritesDoubt(
+        name="few_checkpoints",
+        sentence=f"the window has {writing.checkpoints:.2g} checkpoints, so that the pages they write depend on where "
+        f"it begins; in a window of {_LEAST_CHECKPOINTS} or more they hardly do",
+    )
+
+
+def _wide(ends: list[WritesEnd], traced: TracedRun, depends_on: str) -> WritesDoubt | None:
     """Return the doubt that the device decides the writes: the ends are too far apart for a prediction."""
     least, most = min(ends, key=_pages), max(ends, key=_pages)
     if most.pages <= max(WIDEST * least.pages, least.pages + FEW_READS):
         return None
     work = traced.work["transaction"]
     sentence = (
-        "pages written depend on the age that dirty pages reach, and so on the device: "
+        f"pages written depend on {depends_on}: "
         f"{most.pages / work:.3g} a transaction at {most.why}, {least.pages / work:.3g} at {least.why}"
     )
     return WritesDoubt(name="device_decides", sentence=sentence)

@@ -123,11 +123,13 @@ class Replayed(_Strict):
     ring_reuses: int = Field(default=0, ge=0)
     """Misses that took a buffer of their scan's own ring, so that no other page left; 0 in other managers."""
     lru_writes: int = Field(default=0, ge=0)
-    """Dirty pages that InnoDB's page cleaner wrote for their frames; 0 in other managers."""
+    """Dirty pages that InnoDB's page cleaner or PostgreSQL's background writer wrote for their frames."""
     flush_list_writes: int = Field(default=0, ge=0)
     """Dirty pages that InnoDB's page cleaner wrote for their age or number; 0 in other managers."""
     single_page_writes: int = Field(default=0, ge=0)
-    """Dirty pages that a thread of InnoDB wrote for a frame that it waited for; 0 in other managers."""
+    """Dirty pages that a thread of InnoDB or a session of PostgreSQL wrote for a frame that it waited for."""
+    checkpoint_writes: int = Field(default=0, ge=0)
+    """Dirty pages that PostgreSQL's checkpoints wrote; 0 in other managers."""
     frames_used: int = Field(ge=0)
     """Frames that hold a page at the window's end."""
     brought_in_since_start: int = Field(ge=0)
@@ -141,7 +143,7 @@ class Replayed(_Strict):
     @property
     def writes(self) -> int:
         """Return all pages written. It is 0 in a replay that did not follow dirty pages."""
-        return self.lru_writes + self.flush_list_writes + self.single_page_writes
+        return self.lru_writes + self.flush_list_writes + self.single_page_writes + self.checkpoint_writes
 
     @property
     def brought_in(self) -> int:

@@ -26,11 +26,11 @@ class WritesEnd(_Strict):
     """InnoDB's largest age of a dirty page, in bytes of redo, in the mean over the window; None if it follows from the
     replay, and in other engines."""
     lru_writes: int = Field(default=0, ge=0)
-    """Dirty pages that InnoDB's page cleaner wrote for their frames."""
+    """Dirty pages that InnoDB's page cleaner or PostgreSQL's background writer wrote for their frames."""
     flush_list_writes: int = Field(default=0, ge=0)
     """Dirty pages that InnoDB's page cleaner wrote for their age, or because too many were dirty."""
     single_page_writes: int = Field(default=0, ge=0)
-    """Dirty pages that a thread wrote which waited for a frame."""
+    """Dirty pages that a thread or a session wrote which waited for a frame."""
     checkpoint_writes: int = Field(default=0, ge=0)
     """Dirty pages that a checkpoint wrote."""
     reads: int = Field(ge=0)
@@ -45,14 +45,15 @@ class WritesEnd(_Strict):
 class WritesDoubt(_Strict):
     """A reason not to believe predicted writes, as a name for programs and a sentence."""
 
-    name: Literal["own_writes", "device_decides"]
+    name: Literal["own_writes", "device_decides", "few_checkpoints"]
     sentence: str
 
 
 class PredictedWrites(_Strict):
     """The pages and bytes that a model predicts to be written in the window.
 
-    The age that dirty pages reach in a larger pool depends on the speed of the load. Such a pool has two ends.
+    The age that dirty pages reach in a larger pool depends on the speed of the load. Such a pool has two ends. So
+    has any other pool of PostgreSQL, because checkpoints go by the clock.
     """
 
     ALSO_PRINTED: ClassVar = ("pages", "least_pages", "most_pages", "page_bytes", "copy_bytes", "waiting_share")

@@ -19,7 +19,7 @@ use crate::replay::{Make, Model, Replay, make_new, replay_new};
 pub use innodb::{AgeCourse, FlushRate, Innodb, Innodb57, Innodb57Settings, Innodb1011, Innodb1011Settings};
 pub use lru::Lru;
 pub use opt::Opt;
-pub use postgres::{BackgroundWriterRules, CheckpointRules, Postgres, PostgresSettings, WriteRules};
+pub use postgres::{BackgroundWriterRules, CheckpointRules, LogRules, Postgres, PostgresSettings, WriteRules};
 pub use scans::LargeTable;
 pub use sqlite::Sqlite;
 

@@ -36,8 +36,8 @@ use bufferlab_model::trace::latch::{BY_HINT, HELD, OTHER_RING, PIN, RING};
 use serde::{Deserialize, Serialize};
 
 use self::background_writer::Position;
-pub use self::writers::{BackgroundWriterRules, CheckpointRules, WriteRules};
-use self::writers::{Buffers, DIRTY, Writers};
+pub use self::writers::{BackgroundWriterRules, CheckpointRules, LogRules, WriteRules};
+use self::writers::{Buffers, DIRTY, LOGGED, Writers};
 use super::scans::{LargeTable, NO_TABLE, Scans};
 use crate::replay::{Counts, Manager, Model, OneIn};
 
@@ -55,14 +55,16 @@ struct Page {
     /// The large table that the page belongs to, or `NO_TABLE`.
     table: u8,
     usage_count: u8,
-    /// Whether the page is dirty, and whether a checkpoint wants to write it; 0 for a page without a buffer.
+    /// Whether the page is dirty, whether a checkpoint wants to write it, and whether the log has it whole.
     marks: u8,
 }
 
 impl Page {
     /// Makes the page clean, as a write does; returns whether it was dirty.
     fn clean(&mut self) -> bool {
-        std::mem::take(&mut self.marks) & DIRTY != 0
+        let is_dirty = self.marks & DIRTY != 0;
+        self.marks &= LOGGED;
+        is_dirty
     }
 }
 
@@ -257,7 +259,7 @@ impl Postgres {
         let page = std::mem::replace(&mut self.buffers[buffer as usize], NONE);
         let page = &mut self.pages[page as usize];
         debug_assert_eq!(page.buffer, buffer, "the page that leaves buffer {buffer} is in another one");
-        (page.buffer, page.marks) = (NONE, 0);
+        (page.buffer, page.marks) = (NONE, page.marks & LOGGED);
         self.used -= 1;
     }
 
@@ -317,6 +319,8 @@ impl Manager for Postgres {
         } else {
             self.counts.creates += 1;
             self.admit(access.page);
+            // The first change of a new page logs no image: the page was empty (REGBUF_WILL_INIT).
+            self.pages[access.page as usize].marks |= LOGGED;
         }
     }
 
@@ -333,8 +337,10 @@ impl Manager for Postgres {
     fn dirty(&mut self, access: Access) {
         self.begin(access.now_us);
         let Some(writers) = &mut self.writers else { return };
-        writers.change += u64::from(access.latch & PIN != BY_HINT);
         let page = &mut self.pages[access.page as usize];
+        if access.latch & PIN != BY_HINT {
+            writers.log_change(page);
+        }
         if page.buffer != NONE {
             page.marks |= DIRTY;
         }
@@ -383,10 +389,11 @@ mod tests {
         let checkpoints = CheckpointRules {
             checkpoint_timeout_us,
             checkpoint_completion_target: 0.5,
-            changes_to_checkpoint: 1 << 40,
-            changes_between: 1 << 40,
+            bytes_to_checkpoint: 1 << 40,
+            bytes_between: 1 << 40,
         };
-        let writes = Some(WriteRules { background_writer, checkpoints });
+        let log = LogRules { change_bytes: 100, image_bytes: 8192 };
+        let writes = Some(WriteRules { background_writer, checkpoints, log });
         let settings = PostgresSettings { writes, ..PostgresSettings::default() };
         Postgres::new(NonZeroU32::new(frames).unwrap(), frames.max(100), &settings)
     }
@@ -494,7 +501,7 @@ mod tests {
         // 200 buffers were taken before the first round, which wants twice as many.
         pool.get(Access { page: 0, thread: 0, latch: 6, now_us: 200_000 });
         assert_eq!(pool.counts().lru_writes, 100);
-        assert!((0..200).all(|page| (pool.pages[page].marks == 0) == (page < 100)));
+        assert!((0..200).all(|page| (pool.pages[page].marks & DIRTY == 0) == (page < 100)));
     }
 
     #[test]

@@ -57,6 +57,7 @@ class Flushing:
     """The length of the window."""
     copies_per_page: float | None
     redo_bytes: int | None
+    depends_on = "the age that dirty pages reach, and so on the device"
 
     def of_larger(self, list_writes: int) -> tuple[Limit, Limit] | None:
         """Return the two limits of a larger pool, for loads of half and of twice the run's speed.

@@ -1,12 +1,13 @@
 """PostgreSQL's shared buffers: a clock sweep with usage counts (crates/bufferlab-sim/src/managers/postgres.rs).
 
 Scans of large tables have rings (scans.rs in the same folder). This file says which tables are large, and how large a
-ring is.
+ring is; dirty_buffers.py says how dirty pages are written.
 """
 
 from __future__ import annotations
 
 from bufferlab.models.managers.declaration import BufferManager, Pool, Settings, Traced
+from bufferlab.models.managers.dirty_buffers import dirty_buffers
 from bufferlab.results.page_traces import PagesOfObject
 
 _RING_BUFFERS = 32
@@ -85,9 +86,10 @@ def _pinning_processes(traced: Traced) -> int:
 
 MANAGER = BufferManager(
     name="postgres",
-    version=4,
+    version=5,
     meaning="PostgreSQL's shared buffers: a clock sweep with usage counts, and rings for scans of large tables",
     servers="postgres >= 15, < 20",
     further=_further,
+    writing=dirty_buffers,
     asks=("io_combine_limit", "io_max_combine_limit", "effective_io_concurrency", "max_connections", *_PROCESSES),
 )

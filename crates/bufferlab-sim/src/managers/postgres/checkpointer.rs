@@ -4,8 +4,7 @@
 //! A checkpoint writes the pages that are dirty when it begins, unless another process writes them first. It begins
 //! `checkpoint_timeout` after the begin of the one before, or once the log has grown by a distance.
 //!
-//! Approximated: the log grows by the same number of bytes with each change. Checkpoints that a command asks for, and
-//! those that a server skips because nothing was logged, are left out.
+//! Left out: checkpoints that a command asks for, and those that a server skips because nothing was logged.
 
 use super::writers::{Buffers, CheckpointRules};
 
@@ -15,9 +14,9 @@ pub const PAUSE_US: u64 = 100_000;
 /// The checkpointer.
 pub struct Checkpointer {
     rules: CheckpointRules,
-    /// The time, and the number of changes, at the begin of the last checkpoint.
+    /// The time, and the log's bytes, at the begin of the last checkpoint.
     began_us: u64,
-    began_change: u64,
+    began_log_bytes: u64,
     /// The pages that the checkpoint wants to write, in the order of their files.
     marked: Vec<u32>,
     /// How many of them it has come to.
@@ -27,36 +26,36 @@ pub struct Checkpointer {
 impl Checkpointer {
     /// Makes a checkpointer whose clock starts at 0, as the server's does when the server starts.
     pub fn new(rules: CheckpointRules) -> Self {
-        Checkpointer { rules, began_us: 0, began_change: 0, marked: Vec::new(), processed: 0 }
+        Checkpointer { rules, began_us: 0, began_log_bytes: 0, marked: Vec::new(), processed: 0 }
     }
 
     /// Begins a checkpoint if one is due, and writes the pages that its schedule asks for; returns their number.
-    pub fn work(&mut self, now_us: u64, change: u64, buffers: &mut Buffers<'_>) -> u64 {
-        if self.processed == self.marked.len() && self.is_due(now_us, change) {
-            (self.began_us, self.began_change, self.processed) = (now_us, change, 0);
-            buffers.mark_dirty_pages(&mut self.marked);
+    pub fn work(&mut self, now_us: u64, log_bytes: u64, buffers: &mut Buffers<'_>) -> u64 {
+        if self.processed == self.marked.len() && self.is_due(now_us, log_bytes) {
+            (self.began_us, self.began_log_bytes, self.processed) = (now_us, log_bytes, 0);
+            buffers.begin_checkpoint(&mut self.marked);
         }
         let mut written = 0;
         while let Some(&page) = self.marked.get(self.processed) {
             self.processed += 1;
             written += u64::from(buffers.write_marked(page));
-            if self.is_on_schedule(now_us, change) {
+            if self.is_on_schedule(now_us, log_bytes) {
                 break;
             }
         }
         written
     }
 
-    fn is_due(&self, now_us: u64, change: u64) -> bool {
+    fn is_due(&self, now_us: u64, log_bytes: u64) -> bool {
         let by_time = now_us - self.began_us >= self.rules.checkpoint_timeout_us;
-        by_time || change - self.began_change >= self.rules.changes_to_checkpoint
+        by_time || log_bytes - self.began_log_bytes >= self.rules.bytes_to_checkpoint
     }
 
     /// Returns whether the checkpoint may pause: it has done a larger share of its pages than time and log have passed.
-    fn is_on_schedule(&self, now_us: u64, change: u64) -> bool {
+    fn is_on_schedule(&self, now_us: u64, log_bytes: u64) -> bool {
         let share = |passed: u64, whole: u64| passed as f64 / whole as f64;
         let progress = share(self.processed as u64, self.marked.len() as u64) * self.rules.checkpoint_completion_target;
-        progress >= share(change - self.began_change, self.rules.changes_between)
+        progress >= share(log_bytes - self.began_log_bytes, self.rules.bytes_between)
             && progress >= share(now_us - self.began_us, self.rules.checkpoint_timeout_us)
     }
 }

@@ -14,6 +14,11 @@ use crate::replay::{Counts, OneIn};
 pub const DIRTY: u8 = 1;
 /// The mark of a page that the checkpoint wants to write (`BM_CHECKPOINT_NEEDED`).
 const CHECKPOINT_NEEDED: u8 = 2;
+/// The mark of a page that the log has whole since the last checkpoint's begin; a page keeps it outside the pool.
+pub const LOGGED: u8 = 4;
+
+/// The most bytes of a change or an image: any sum over a trace fits into 64 bits.
+const MOST_RECORD_BYTES: u64 = 1 << 30;
 
 /// How the server writes dirty pages.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -23,6 +28,8 @@ pub struct WriteRules {
     pub background_writer: BackgroundWriterRules,
     /// The rules of checkpoints.
     pub checkpoints: CheckpointRules,
+    /// The log's growth.
+    pub log: LogRules,
 }
 
 /// Settings of the background writer, by the server's names.
@@ -37,7 +44,17 @@ pub struct BackgroundWriterRules {
     pub bgwriter_lru_multiplier: f64,
 }
 
-/// Settings of checkpoints, by the server's names, and the growth of its log.
+/// The growth of the log (xloginsert.c, `XLogRecordAssemble`).
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LogRules {
+    /// Bytes of a change, in the mean.
+    pub change_bytes: u64,
+    /// Bytes more of a page's first change after a checkpoint's begin, which logs the whole page; 0: none does.
+    pub image_bytes: u64,
+}
+
+/// Settings of checkpoints, by the server's names, and the log between them.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CheckpointRules {
@@ -45,38 +62,39 @@ pub struct CheckpointRules {
     pub checkpoint_timeout_us: u64,
     /// The share of this time over which a checkpoint spreads its writes.
     pub checkpoint_completion_target: f64,
-    /// Changes whose log is so long that a checkpoint begins (xlog.c, `XLogCheckpointNeeded`).
-    pub changes_to_checkpoint: u64,
-    /// Changes whose log is as long as that between two checkpoints may be (xlog.c, `CalculateCheckpointSegments`).
-    pub changes_between: u64,
+    /// Bytes of log after which a checkpoint begins (xlog.c, `XLogCheckpointNeeded`).
+    pub bytes_to_checkpoint: u64,
+    /// Bytes of log by which a checkpoint wants to be complete (xlog.c, `CalculateCheckpointSegments`).
+    pub bytes_between: u64,
 }
 
 impl WriteRules {
     /// Refuses numbers that no server has.
     pub fn check(&self) -> Result<(), String> {
-        let (writer, checkpoints) = (&self.background_writer, &self.checkpoints);
+        let WriteRules { background_writer: writer, checkpoints, log } = self;
         let least = [
             writer.bgwriter_delay_us,
             checkpoints.checkpoint_timeout_us,
-            checkpoints.changes_to_checkpoint,
-            checkpoints.changes_between,
+            checkpoints.bytes_to_checkpoint,
+            checkpoints.bytes_between,
         ];
         let fits = least.iter().all(|&number| number >= 1)
+            && log.change_bytes.max(log.image_bytes) <= MOST_RECORD_BYTES
             && (0.0..=10.0).contains(&writer.bgwriter_lru_multiplier)
             && (0.0..=1.0).contains(&checkpoints.checkpoint_completion_target);
-        fits.then_some(()).ok_or_else(|| "times and changes of writes are 1 or more, and shares are shares".to_owned())
+        fits.then_some(()).ok_or_else(|| "times and bytes of writes are 1 or more, and shares are shares".to_owned())
     }
 
     /// Adapts the rules to a pool that gets a share of the pages, and so of their changes.
     pub fn sample(&mut self, one_in: OneIn) {
-        let WriteRules { background_writer: BackgroundWriterRules { bgwriter_lru_maxpages: most, .. }, checkpoints } =
-            self;
+        let WriteRules { background_writer, checkpoints, .. } = self;
+        let most = &mut background_writer.bgwriter_lru_maxpages;
         if *most > 0 {
             *most = one_in.of(*most).max(1);
         }
         let share = f64::from(one_in.of(1 << 20)) / f64::from(1 << 20);
-        for changes in [&mut checkpoints.changes_to_checkpoint, &mut checkpoints.changes_between] {
-            *changes = ((*changes as f64 * share) as u64).max(1);
+        for bytes in [&mut checkpoints.bytes_to_checkpoint, &mut checkpoints.bytes_between] {
+            *bytes = ((*bytes as f64 * share) as u64).max(1);
         }
     }
 }
@@ -106,10 +124,11 @@ impl Buffers<'_> {
     }
 
     /// Marks every dirty page for a checkpoint, and puts them into `marked`, in the order of their numbers, which is
-    /// that of their files (bufmgr.c, `BufferSync`).
-    pub fn mark_dirty_pages(&mut self, marked: &mut Vec<u32>) {
+    /// that of their files (bufmgr.c, `BufferSync`). From now on the log has no page whole.
+    pub fn begin_checkpoint(&mut self, marked: &mut Vec<u32>) {
         marked.clear();
         for (number, page) in (0..).zip(self.pages.iter_mut()) {
+            page.marks &= !LOGGED;
             if page.marks & DIRTY != 0 {
                 debug_assert_ne!(page.buffer, NONE, "page {number} is dirty and in no buffer");
                 page.marks |= CHECKPOINT_NEEDED;
@@ -135,8 +154,9 @@ pub struct Writers {
     next_checkpoint_look_us: u64,
     /// Buffers that were taken since the background writer's last round (freelist.c, `numBufferAllocs`).
     pub recent_alloc: u32,
-    /// Changes so far, without hints.
-    pub change: u64,
+    log: LogRules,
+    /// Bytes of the log so far.
+    log_bytes: u64,
 }
 
 impl Writers {
@@ -150,8 +170,19 @@ impl Writers {
             next_round_us: delay_us,
             next_checkpoint_look_us: PAUSE_US,
             recent_alloc: 0,
-            change: 0,
+            log: rules.log.clone(),
+            log_bytes: 0,
         }
+    }
+
+    /// Logs a change of a page, with the whole page if the log lacks it.
+    #[inline]
+    pub fn log_change(&mut self, page: &mut Page) {
+        if page.marks & LOGGED == 0 {
+            page.marks |= LOGGED;
+            self.log_bytes += self.log.image_bytes;
+        }
+        self.log_bytes += self.log.change_bytes;
     }
 
     /// Returns the time of the next work.
@@ -168,7 +199,7 @@ impl Writers {
                 self.next_round_us += self.delay_us;
             } else {
                 let at_us = self.next_checkpoint_look_us;
-                counts.checkpoint_writes += self.checkpointer.work(at_us, self.change, buffers);
+                counts.checkpoint_writes += self.checkpointer.work(at_us, self.log_bytes, buffers);
                 self.next_checkpoint_look_us += PAUSE_US;
             }
         }

@@ -1,0 +1,128 @@
+"""How PostgreSQL of a traced run wrote its dirty buffers, as rules of the model (managers/postgres/writers.rs).
+
+Sessions, the background writer and checkpoints write. The last two go by the clock, and a trace has the run's own clock
+alone. A smaller pool reads more, so that its load may be slower, and a larger one may be faster. Such a pool has two
+ends: for the run's own speed, and for the speed at which the time for reads follows their number.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from bufferlab.models.managers.declaration import Traced
+from bufferlab.models.managers.flushing import Limit
+
+BY_CHANGE = 1
+"""The latch of a page that a change made dirty, and no hint (crates/bufferlab-model/src/trace.rs)."""
+_COUNTS_WRITES_ALONE = "postgres >= 17"
+"""The servers whose counters of written pages do not include growth (pg_stat_io)."""
+_WAL = "postgres_wal_bytes"
+_SEGMENT_BYTES = 16 << 20
+"""The bytes of a file of the log (xlog_internal.h, DEFAULT_XLOG_SEG_SIZE)."""
+_PAGE_BYTES = 8 << 10
+_IMAGES, _IO_WAITS = "postgres_wal_fpi", "postgres_activity_io"
+_WORK_SHARE = 0.1
+"""The share of the run's time that may go to reads besides the sampled waits: a margin. With TPC-C (PostgreSQL 17.2,
+4 warehouses, pool of 30 %) 2.5 % of the sessions waited, and by the speeds of pools of 15 and 60 % reads took 2.6 %."""
+_MOST_SPEED = 4.0
+"""The largest factor between the speeds of two pools."""
+_DEFAULTS: dict[str, float] = {
+    "bgwriter_delay": 0.2,
+    "bgwriter_lru_maxpages": 100,
+    "bgwriter_lru_multiplier": 2.0,
+    "checkpoint_timeout": 300.0,
+    "checkpoint_completion_target": 0.9,
+    "max_wal_size": 1 << 30,
+}
+"""The settings by which dirty buffers are written, with the server's defaults (guc_tables.c), in seconds and bytes."""
+
+
+@dataclass(frozen=True)
+class DirtyBuffers:
+    """The rules by which the traced run's server wrote dirty buffers."""
+
+    ran: dict[str, float]
+    """The settings of `_DEFAULTS`, as the run had them."""
+    change_bytes: int
+    image_bytes: int
+    io_share: float | None
+    """The share of the sessions that waited for a read or a write, in the mean over the window; None if unknown."""
+    redo_bytes: int
+    seconds: float
+    """The length of the window."""
+    depends_on = "how often checkpoints come in a transaction's time, and so on the load's speed"
+    copies_per_page = 0.0
+
+    @property
+    def checkpoints(self) -> float:
+        """Return how many checkpoints the window has, whole ones and parts: by its length, or by its log."""
+        return max(self.seconds / self.ran["checkpoint_timeout"], self.redo_bytes / (self._segments * _SEGMENT_BYTES))
+
+    @property
+    def _segments(self) -> int:
+        """Return the files of log between two checkpoints (xlog.c, CalculateCheckpointSegments)."""
+        target = self.ran["checkpoint_completion_target"]
+        return max(1, int(self.ran["max_wal_size"] / _SEGMENT_BYTES / (1.0 + target)))
+
+    @property
+    def own(self) -> Limit:
+        """Return the rules for a load with the run's own speed."""
+        return self._at(1.0, "the speed of the traced run")
+
+    def other(self, reads_ratio: float) -> tuple[float, Limit]:
+        """Return another speed of a pool that reads `reads_ratio` times the run's pages, as a factor, and its rules."""
+        if self.io_share is None:
+            speed = 0.5 if reads_ratio > 1 else 2.0
+            return speed, self._at(speed, f"{'half' if speed < 1 else 'twice'} the speed of the traced run")
+        share = min(1.0, self.io_share + _WORK_SHARE)
+        time = min(max(1 + share * (reads_ratio - 1), 1 / _MOST_SPEED), _MOST_SPEED)
+        return 1 / time, self._at(1 / time, f"{1 / time:.2g} times the speed of the traced run, by its reads")
+
+    def _at(self, speed: float, why: str) -> Limit:
+        """Return the rules for a load with this many times the run's speed. The trace's clock is the run's."""
+
+        def trace_us(name: str) -> int:
+            return max(1, round(1e6 * self.ran[name] * speed))
+
+        writes: dict[str, Any] = {
+            "background_writer": {
+                "bgwriter_delay_us": trace_us("bgwriter_delay"),
+                "bgwriter_lru_maxpages": int(self.ran["bgwriter_lru_maxpages"]),
+                "bgwriter_lru_multiplier": self.ran["bgwriter_lru_multiplier"],
+            },
+            "checkpoints": {
+                "checkpoint_timeout_us": trace_us("checkpoint_timeout"),
+                "checkpoint_completion_target": self.ran["checkpoint_completion_target"],
+                # A checkpoint begins when the log enters a file, and the last one began within a file: on the average
+                # half a file less (xlog.c, XLogCheckpointNeeded).
+                "bytes_to_checkpoint": self._segments * _SEGMENT_BYTES - _SEGMENT_BYTES // 2,
+                "bytes_between": self._segments * _SEGMENT_BYTES,
+            },
+            "log": {"change_bytes": self.change_bytes, "image_bytes": self.image_bytes},
+        }
+        return Limit({"writes": writes}, why)
+
+
+def dirty_buffers(traced: Traced) -> DirtyBuffers | str:
+    """Return how the server of a traced run wrote dirty buffers, or the reason why that is unknown."""
+    changed = traced.in_window("dirty", BY_CHANGE) if traced.in_window else 0
+    if not changed:
+        return "the trace does not show which pages were changed"
+    if not traced.server.is_in(_COUNTS_WRITES_ALONE):
+        return "up to version 16 the server counts growth among its written pages: no prediction could be compared"
+    log = traced.edges.change(_WAL)
+    if log.value is None:
+        return f"the run did not count its log: {log.reason}"
+    images = traced.edges.change(_IMAGES).value or 0.0
+    # Images lack the free space of a page: they are taken for whole pages, and changes have the rest.
+    image_bytes = min(_PAGE_BYTES, round(log.value / images)) if images else 0
+    waits = [count for _, count in traced.edges.course.get(_IO_WAITS, ())[1:-1]]
+    return DirtyBuffers(
+        ran={name: traced.numbers.get(name, default) for name, default in _DEFAULTS.items()},
+        change_bytes=max(0, round((log.value - images * image_bytes) / changed)),
+        image_bytes=image_bytes,
+        io_share=sum(waits) / len(waits) / traced.connections if waits else None,
+        redo_bytes=round(log.value),
+        seconds=traced.edges.seconds or 0.0,
+    )
