@@ -17,7 +17,7 @@ from bufferlab.results.store import SweepFolder
 from bufferlab.results.trace_words import page_trace_words
 from bufferlab.units import KIB
 
-GET, IF_IN_POOL, CREATE, READ, PREFETCH, EVICT, DROP = range(7)
+GET, IF_IN_POOL, CREATE, READ, PREFETCH, EVICT, DROP, DIRTY, WRITE = range(9)
 DATABASE_BYTES = 4096 * KIB
 _EXPERIMENT = """\
 format_version = 1

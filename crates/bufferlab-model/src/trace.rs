@@ -102,10 +102,15 @@ pub mod latch {
     pub const OTHER_RING: u8 = 12;
     /// The mark of an eviction in a trace of frames: the ring of a scan reused the frame.
     pub const LEFT_BY_RING: u8 = 16;
+    /// The mark of a get or a creation after which the session changed the page.
+    pub const CHANGED: u8 = 32;
+    /// The mark of a get or a creation after which the session set a hint in the page.
+    pub const HINTED: u8 = 64;
 
     const _: () = {
         assert!(PIN & RING == 0, "a bit is of the pin and of the ring");
         assert!(LEFT_BY_RING & (PIN | RING) == 0, "the mark of an eviction is of the pin or of the ring");
+        assert!((CHANGED | HINTED) & (PIN | RING | LEFT_BY_RING) == 0, "the mark of a change has another meaning");
         assert!((FIRST | HELD) & !PIN == 0, "a pin has bits that are not the pin's");
         assert!((NO_RING | BULK_READ | OTHER_RING) & !RING == 0, "a ring has bits that are not the ring's");
     };

@@ -5,7 +5,7 @@ mod strings;
 
 use std::collections::{HashMap, HashSet, VecDeque};
 
-use bufferlab_model::trace::{Access, Kind};
+use bufferlab_model::trace::{Access, Kind, latch};
 use bufferlab_sim::{
     BackgroundWriterRules, CheckpointRules, Counts, LargeTable, LogRules, Manager, Model, Postgres, PostgresSettings,
     WriteRules,
@@ -303,6 +303,16 @@ impl Naive {
     }
 }
 
+impl Naive {
+    /// Does what the marks of a get say: both of a hint and of a change are one event each.
+    fn marked(&mut self, access: Access) {
+        let change = access.latch & latch::CHANGED != 0;
+        if change || access.latch & latch::HINTED != 0 {
+            self.dirty(Access { latch: if change { 1 } else { 2 }, ..access });
+        }
+    }
+}
+
 impl Manager for Naive {
     fn hear(&mut self, kind: Kind, access: Access) {
         if matches!(kind, Kind::Read | Kind::Evict | Kind::Write) {
@@ -310,9 +320,15 @@ impl Manager for Naive {
         }
         self.write(access.now_us);
         match kind {
-            Kind::Get => self.get(access),
+            Kind::Get => {
+                self.get(access);
+                self.marked(access);
+            }
+            Kind::Create => {
+                self.create(access);
+                self.marked(access);
+            }
             Kind::GetIfInPool => self.get_if_in_pool(access),
-            Kind::Create => self.create(access),
             Kind::Prefetch => self.prefetch(access),
             Kind::Drop => self.drop_page(access),
             _ => self.dirty(access),
@@ -419,6 +435,9 @@ proptest! {
         let settings = PostgresSettings { large_tables, ring_buffers: 2.min(size), has_free_list, writes };
         let mut events = Events::random(seed, pages, 0, 500);
         events.latch.iter_mut().step_by(7).for_each(|latch| *latch = 9);
+        for (latch, mark) in events.latch.iter_mut().zip([0, 0, 32, 64, 96].into_iter().cycle()) {
+            *latch |= mark;
+        }
         let (mut fast, mut naive) =
             (Postgres::new(frames(size), pages, &settings), Naive::new(size, &settings));
         events.play_to_both(&mut fast, &mut naive, |pool| pool.frames_used() <= size);

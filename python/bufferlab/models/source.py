@@ -17,6 +17,7 @@ from bufferlab.results.schema import Run, StoredSetting
 from bufferlab.results.store import SweepFolder
 from bufferlab.results.window import Window
 from bufferlab.traces import page_trace
+from bufferlab.traces.changed_pages import changes_in
 from bufferlab.traces.page_trace import RunTrace
 
 RECORD_AGAIN = "record it again: bufferlab run ... --probe page-trace"
@@ -62,7 +63,7 @@ class Source:
                 if isinstance(one.value, int | float) and not isinstance(one.value, bool)
             },
             others=self.others,
-            in_window=self.trace.in_window,
+            changed_pages=lambda: changes_in(self.trace.columns, *self.trace.window),
             changes=partial(changes_of, self.trace),
         )
 

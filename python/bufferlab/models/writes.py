@@ -21,6 +21,8 @@ Writing = Flushing | DirtyBuffers | SameWrites | str | None
 """How a traced run wrote pages, or the reason why that is unknown; None for a model without writes."""
 _LEAST_CHECKPOINTS = 3
 """The checkpoints of a window from which on it hardly matters where in a checkpoint the window begins."""
+_FEW_BY_CHECKPOINTS = 0.02
+"""The share of checkpoints' pages up to which speed hardly matters: other processes write what checkpoints leave."""
 _NO_LIMIT = (
     "dirty pages of a larger pool grow older before they are written, and the traced run wrote too few of them for "
     "their age to tell how old"
@@ -96,6 +98,9 @@ def _by_speed(
     if frames == traced.pool_frames or not traced.modelled_reads or found.reads == traced.modelled_reads:
         return [own]
     speed, limit = writing.other(found.reads / traced.modelled_reads)
+    # A slower load has more checkpoints in a transaction's time.
+    if own.checkpoint_writes <= _FEW_BY_CHECKPOINTS * min(speed, 1.0) * own.pages:
+        return [own]
     other = _end(limit, at_limit(limit))
     return [other, own] if speed < 1 else [own, other]
 

@@ -160,12 +160,6 @@ class RunTrace:
         times_us = self.table["delta_us"].to_numpy().cumsum(dtype=np.uint64)
         return rows_within(times_us, (self.window_ns[0] / 1e3, self.window_ns[1] / 1e3))
 
-    def in_window(self, kind: str, latch: int) -> int:
-        """Return how many accesses of a kind, and with a latch, the trace holds in the measured window."""
-        first, end = self.window
-        kinds, latches = (self.columns[name][first:end] for name in ("kind", "latch"))
-        return int(np.count_nonzero((kinds == number_of(kind)) & (latches == latch)))
-
     @cached_property
     def load_row(self) -> int:
         """The approximate first row of the load: rows before it may be of a check that read all tables.

@@ -32,7 +32,7 @@ mod writers;
 use std::num::NonZeroU32;
 
 use bufferlab_model::trace::Access;
-use bufferlab_model::trace::latch::{BY_HINT, HELD, OTHER_RING, PIN, RING};
+use bufferlab_model::trace::latch::{BY_HINT, CHANGED, HELD, HINTED, OTHER_RING, PIN, RING};
 use serde::{Deserialize, Serialize};
 
 use self::background_writer::Position;
@@ -198,6 +198,27 @@ impl Postgres {
         debug_assert!(*usage_count <= MAX_USAGE_COUNT, "the usage count of page {} is {usage_count}", access.page);
     }
 
+    /// Notes what the session does to a page after it has got it.
+    #[inline]
+    fn note_marks(&mut self, access: Access) {
+        if access.latch & (CHANGED | HINTED) != 0 {
+            self.note(access.page, access.latch & CHANGED != 0);
+        }
+    }
+
+    /// Makes a page dirty if the pool has it (bufmgr.c, `MarkBufferDirty`, `MarkBufferDirtyHint`).
+    #[inline]
+    fn note(&mut self, page: u32, is_change: bool) {
+        let Some(writers) = &mut self.writers else { return };
+        let page = &mut self.pages[page as usize];
+        if is_change {
+            writers.log_change(page);
+        }
+        if page.buffer != NONE {
+            page.marks |= DIRTY;
+        }
+    }
+
     /// Gives a page a buffer, pinned and with a usage count of 1 (bufmgr.c, `BufferAlloc`).
     fn admit(&mut self, page: u32) {
         let buffer = self.take_buffer();
@@ -294,13 +315,14 @@ impl Manager for Postgres {
         let scan = self.scans.scan_of(access, table);
         if buffer != NONE {
             self.pin(access, scan.is_some());
-            return;
+        } else {
+            self.counts.misses += 1;
+            match scan {
+                Some(scan) => self.admit_by_ring(access.page, scan),
+                None => self.admit(access.page),
+            }
         }
-        self.counts.misses += 1;
-        match scan {
-            Some(scan) => self.admit_by_ring(access.page, scan),
-            None => self.admit(access.page),
-        }
+        self.note_marks(access);
     }
 
     /// Pins the page if it is in the pool.
@@ -322,6 +344,7 @@ impl Manager for Postgres {
             // The first change of a new page logs no image: the page was empty (REGBUF_WILL_INIT).
             self.pages[access.page as usize].marks |= LOGGED;
         }
+        self.note_marks(access);
     }
 
     fn prefetch(&mut self, access: Access) {
@@ -332,18 +355,10 @@ impl Manager for Postgres {
         }
     }
 
-    /// Makes a page dirty that the pool has (bufmgr.c, `MarkBufferDirty`, `MarkBufferDirtyHint`).
-    #[inline]
+    /// Makes a page dirty, where it stands in the trace apart from a get.
     fn dirty(&mut self, access: Access) {
         self.begin(access.now_us);
-        let Some(writers) = &mut self.writers else { return };
-        let page = &mut self.pages[access.page as usize];
-        if access.latch & PIN != BY_HINT {
-            writers.log_change(page);
-        }
-        if page.buffer != NONE {
-            page.marks |= DIRTY;
-        }
+        self.note(access.page, access.latch & PIN != BY_HINT);
     }
 
     /// Frees the page's buffer (bufmgr.c, `InvalidateBuffer`).

@@ -24,6 +24,7 @@ from bufferlab.results.blocks import KeepTraces
 from bufferlab.results.page_traces import PageTrace
 from bufferlab.results.store import PAGE_TRACE_FILE, write_page_trace
 from bufferlab.results.trace_words import NOT_WRITTEN, hint_for, page_trace_words
+from bufferlab.traces.changed_pages import changes_joined
 from bufferlab.units import GIB, format_bytes
 
 if TYPE_CHECKING:
@@ -313,11 +314,15 @@ def _numbered(keys: NDArray[np.uint64], objects: Sequence[OwnedPages]) -> tuple[
 
 
 def _frames(records: _Records, numbers: _Numbers) -> Iterator[pl.DataFrame]:
-    """Yield the recorded accesses as rows of page-trace.parquet, a chunk at a time."""
+    """Yield the recorded accesses as rows of page-trace.parquet, a chunk at a time.
+
+    Changes are marks of their gets, so that a replay has no more rows.
+    """
     import polars as pl
 
     start_ns, before_us = int(records["t_ns"][0]), 0
-    for chunk in _chunks(records):
+    for whole in _chunks(records):
+        chunk = changes_joined(whole)
         # Times are rounded before they are subtracted, so that sums stay within a microsecond of the clock.
         times_us = (chunk["t_ns"] - np.uint64(start_ns)) // np.uint64(1000)
         delta_us = np.diff(times_us, prepend=np.uint64(before_us))

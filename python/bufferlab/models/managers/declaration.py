@@ -63,8 +63,8 @@ class Traced:
     """Returns frames, transactions and windows of the other measured runs in the traced run's sweep folder."""
     numbers: Mapping[str, float] = field(default_factory=dict)
     """All settings that are numbers, by the engine's names: times in seconds, sizes in bytes."""
-    in_window: Callable[[str, int], int] | None = None
-    """Returns how many accesses of a kind, and with a latch, are in the window. None without a trace."""
+    changed_pages: Callable[[], int] | None = None
+    """Returns how many changes of PostgreSQL's pages the trace holds in the window. None without a trace."""
     changes: Callable[[AbstractSet[int]], Changes] | None = None
     """Returns the changes of pages in the trace: accesses under latches of these numbers. None without a trace."""
 

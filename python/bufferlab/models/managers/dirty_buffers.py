@@ -13,8 +13,6 @@ from typing import Any
 from bufferlab.models.managers.declaration import Traced
 from bufferlab.models.managers.flushing import Limit
 
-BY_CHANGE = 1
-"""The latch of a page that a change made dirty, and no hint (crates/bufferlab-model/src/trace.rs)."""
 _COUNTS_WRITES_ALONE = "postgres >= 17"
 """The servers whose counters of written pages do not include growth (pg_stat_io)."""
 _WAL = "postgres_wal_bytes"
@@ -106,7 +104,7 @@ class DirtyBuffers:
 
 def dirty_buffers(traced: Traced) -> DirtyBuffers | str:
     """Return how the server of a traced run wrote dirty buffers, or the reason why that is unknown."""
-    changed = traced.in_window("dirty", BY_CHANGE) if traced.in_window else 0
+    changed = traced.changed_pages() if traced.changed_pages else 0
     if not changed:
         return "the trace does not show which pages were changed"
     if not traced.server.is_in(_COUNTS_WRITES_ALONE):

@@ -1,0 +1,67 @@
+"""Changes of pages in PostgreSQL's page traces: each is a mark of the get after which the session made it.
+
+A page that a session changes is pinned since the session's get, so that the change may stand at the get. Only a change
+whose get is not among the given accesses stays an access of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bufferlab.results.trace_words import page_trace_words
+
+CHANGED, HINTED = 32, 64
+"""The marks in the column latch (crates/bufferlab-model/src/trace.rs)."""
+BY_CHANGE = 1
+"""The latch of a change that is an access of its own."""
+_Records = np.ndarray[Any, Any]
+
+
+def _number_of(kind: str) -> int:
+    return page_trace_words().kinds.index(kind)
+
+
+def changes_joined(records: _Records) -> _Records:
+    """Return records in which changes are marks of the gets or creations before them, of the same page and thread."""
+    kind = records["kind"]
+    is_dirty = kind == _number_of("dirty")
+    if not is_dirty.any():
+        return records
+    is_get = np.isin(kind, [_number_of("get"), _number_of("create")])
+    rows = np.flatnonzero(is_dirty | is_get)
+    some = records[rows]
+    key = _key(some)
+    order = np.argsort(key, kind="stable")
+    rows, some, key = rows[order], some[order], key[order]
+    places = np.arange(len(rows))
+    is_new = np.append(True, key[1:] != key[:-1])
+    begins = np.maximum.accumulate(np.where(is_new, places, 0))
+    gets = np.maximum.accumulate(np.where(is_get[rows], places, -1))
+    joined = is_dirty[rows] & (gets >= begins)
+    marked = records.copy()
+    by_change = some["latch"] == BY_CHANGE
+    for mark, which in ((CHANGED, joined & by_change), (HINTED, joined & ~by_change)):
+        marked["latch"][rows[gets[which]]] |= mark
+    return np.delete(marked, rows[joined])
+
+
+def _key(records: _Records) -> NDArray[np.uint64]:
+    """Return numbers that are equal for accesses of one page by one thread, and differ otherwise."""
+    page, objects, threads = (records[name].astype(np.uint64) for name in ("page", "object", "thread"))
+    bits = int(objects.max()).bit_length()
+    if 32 + bits + int(threads.max()).bit_length() > 64:
+        _, objects = np.unique(objects << np.uint64(32) | threads, return_inverse=True)
+        return objects.astype(np.uint64) << np.uint64(32) | page
+    return (threads << np.uint64(bits) | objects) << np.uint64(32) | page
+
+
+def changes_in(columns: Mapping[str, NDArray[Any]], first: int, end: int) -> int:
+    """Return how many changes rows of a page trace hold, as marks or as accesses; hints are none."""
+    kind, latch = (columns[name][first:end] for name in ("kind", "latch"))
+    alone = (kind == _number_of("dirty")) & (latch == BY_CHANGE)
+    gets = np.isin(kind, [_number_of("get"), _number_of("create")])
+    return int(np.count_nonzero(alone) + np.count_nonzero(gets & (latch & CHANGED != 0)))
