@@ -1,7 +1,7 @@
 """Changes of pages in PostgreSQL's page traces: each is a mark of the get after which the session made it.
 
 A page that a session changes is pinned since the session's get, so that the change may stand at the get. Only a change
-whose get is not among the given accesses stays an access of its own.
+whose get is not among the given accesses stays a separate access.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from bufferlab.results.trace_words import page_trace_words
 CHANGED, HINTED = 32, 64
 """The marks in the column latch (crates/bufferlab-model/src/trace.rs)."""
 BY_CHANGE = 1
-"""The latch of a change that is an access of its own."""
+"""The latch of a change that is a separate access."""
 _Records = np.ndarray[Any, Any]
 
 
@@ -55,8 +55,9 @@ def _key(records: _Records) -> NDArray[np.uint64]:
     bits = int(objects.max()).bit_length()
     if 32 + bits + int(threads.max()).bit_length() > 64:
         _, objects = np.unique(objects << np.uint64(32) | threads, return_inverse=True)
-        return objects.astype(np.uint64) << np.uint64(32) | page
-    return (threads << np.uint64(bits) | objects) << np.uint64(32) | page
+        objects = np.asarray(objects, np.uint64)
+        return np.asarray(objects << np.uint64(32) | page, np.uint64)
+    return np.asarray((threads << np.uint64(bits) | objects) << np.uint64(32) | page, np.uint64)
 
 
 def changes_in(columns: Mapping[str, NDArray[Any]], first: int, end: int) -> int:

@@ -14,7 +14,7 @@
 //! number of its pages that the run touched.
 //!
 //! A page is dirty from its change on until a process writes it: the session that takes its buffer (bufmgr.c,
-//! `GetVictimBuffer`), the background writer or the checkpointer (`postgres/`). No write changes what is read.
+//! `GetVictimBuffer`), the background writer or the checkpointer (`postgres/`). Reads do not depend on writes.
 //!
 //! Left out: the rings of VACUUM and of bulk writes; their misses take a victim as any other miss. A scan also drops
 //! dirty buffers from its ring (`StrategyRejectBuffer`); the model does not. So is the kernel's page cache, which serves
