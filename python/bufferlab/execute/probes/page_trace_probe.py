@@ -262,7 +262,7 @@ def _off(counts: Sequence[Mapping[str, Any]], late: tuple[int, int]) -> Failure 
     for one in counts:
         recorded, counted = one["recorded"], one["counted"]
         if one["kind"] == WRITTEN[0]:
-            # Processes in the background publish their writes late. A prediction compares its own writes with the count.
+            # Processes in the background publish their writes late. A prediction compares its writes with the count.
             continue
         if one["kind"].startswith("get") and not counted and reads:
             continue
