@@ -447,6 +447,11 @@ def rules_for(experiment: Experiment, version: str = "") -> AccessRules:
         there = ", ".join(dict.fromkeys(name for one in access_rules.RULES for name in one.engines))
         what = f"no page accesses can be generated for engine {experiment.engine}"
         raise SpecError(what, f"engine {experiment.engine}", f"choose --engine {there}")
+    for knob, value in engines.declaration(experiment.engine).shares_refer_to.items():
+        asked = [*experiment.sweep.get(knob, ()), *filter(None, [experiment.knobs.get(knob)])]
+        if others := sorted({each.asked for each in asked} - {value}):
+            what = f"no page accesses can be generated for {knob} = {others[0]}"
+            raise SpecError(what, f"{knob} = {others[0]}", f"leave it out, or ask for {knob}={value}")
     name = experiment.workload.name
     if name not in rules.workloads:
         what = f"no page accesses can be generated for workload {name}"

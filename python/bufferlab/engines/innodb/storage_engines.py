@@ -200,6 +200,8 @@ def settings(engine: StorageEngine, knobs: Values, innodb: Mapping[str, str]) ->
     return {
         **kept,
         "default_storage_engine": engine.sql_name,
+        # The tables of the checks' own; RocksDB has no temporary ones.
+        "default_tmp_storage_engine": "InnoDB",
         "innodb_buffer_pool_size": str(_IDLE_POOL),
         **engine.settings,
         **dict.fromkeys(engine.blocks, block),
