@@ -218,7 +218,10 @@ def test_checks_before_the_load_warm_no_pool(bench: Bench, tmp_path: Path) -> No
 def test_a_scan_in_its_ring_warms_no_pool(bench: Bench, tmp_path: Path) -> None:
     look_ups = [(page, GET) for page in range(100, 200)] * 2
     folder = build(tmp_path, SCAN * 3, look_ups, **POSTGRES, sweep='pool_size = ["1MiB"]', latch=9)
-    point = told(bench, folder.path)["predictions"][0]
+    result = told(bench, folder.path)
+    point = result["predictions"][0]
+    said = [one["sentence"] for one in point["verdicts"]]
+    assert all(any(sentence in warning for warning in result["warnings"]) for sentence in said), "a terminal warns too"
     assert "short_trace" in names(point["verdicts"]), "each of three scans has 16 of 128 frames"
     assert point["turnovers_before"] == 3 * 16 / 128
 

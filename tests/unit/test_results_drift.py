@@ -112,3 +112,9 @@ def test_a_third_with_a_thousand_misses_is_judged_and_one_with_fewer_is_not(
     per_second: int, told: float | None
 ) -> None:
     assert drift(samples([per_second] * SECONDS)) == told
+
+
+def test_where_counts_come_late_only_thirds_much_longer_than_that_are_judged() -> None:
+    level = samples([800] * SECONDS)
+    assert drift(level, (), SECONDS / 3 / 5 * 0.99) == pytest.approx(1.0)
+    assert drift(level, (), SECONDS / 3 / 5 * 1.01) is None

@@ -201,7 +201,11 @@ def _require_model(facts: Facts, manager: BufferManager | None, settings: Mappin
         raise SpecError(what, "--tier full", "--tier misses needs none")
     for one in presumed_otherwise(manager.presumes, settings.get):
         what = one.sentence.replace("the run had", "the server has")
-        raise SpecError(what, "--tier full", "larger sizes need no model: --tier misses")
+        raise SpecError(
+            what,
+            "--tier full",
+            "set it so on the server, if it may be, and look again; larger sizes need no model: --tier misses",
+        )
 
 
 def _model_of(facts: Facts) -> BufferManager | None:

@@ -285,7 +285,10 @@ def _memory(advice: Advice) -> list[str]:
 
 def _limits(advice: Advice) -> list[str]:
     cached = "" if advice.reads_are == "device reads" else "; reads that the operating system's cache has are reads too"
-    limits = [f"The answer holds for the load of the window{cached}."]
+    limits = [
+        f"The answer holds for the load of the window{cached}. If the server does more statements with another pool, "
+        "reads a second grow with them; the change in per cent holds for each statement."
+    ]
     if advice.needs_restart:
         limits = [
             "shared_buffers changes with a restart of the server, and the pool is empty then.",

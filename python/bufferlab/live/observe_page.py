@@ -183,7 +183,7 @@ def _limits(seen: Seen) -> list[str]:
         "Whether a larger pool would miss less is not told here: bufferlab advise tells it.",
     ]
     if not isinstance(told := seen.twice_the_pool, NotTold):
-        limits[-1] = "How much less a larger pool would miss is not told here: bufferlab advise estimates it."
+        limits[-1] = "How much less a larger pool would miss, not only at most, is estimated by bufferlab advise."
     elif seen.rate("misses"):
         limits.append(f"What twice the pool would miss is not bounded, because {sentence.reason(told)}.")
     if not seen.facts.no_time:

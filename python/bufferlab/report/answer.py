@@ -116,7 +116,7 @@ def banners(analysis: Analysis) -> list[Banner]:
     found = []
     if whose := predicted.said(analysis):
         found.append(Banner("warning", whose))
-        found += [Banner("warning", doubt) for doubt in predicted.doubts_of_generated(analysis)]
+        found += [Banner("warning", doubt) for doubt in predicted.doubts(analysis)]
     elif any(
         one.run.source == "predicted" and not one.run.prediction for point in analysis.points for one in point.records
     ):

@@ -76,14 +76,6 @@ def doubts(analysis: Analysis) -> list[str]:
     return verdicts_said([(label, prediction.verdicts) for label, prediction in predictions(analysis)], "All points")
 
 
-def doubts_of_generated(analysis: Analysis) -> list[str]:
-    """Return the doubts about a sweep that was predicted from generated accesses; [] for other sweeps.
-
-    Only such a sweep has no measured count that warns its readers.
-    """
-    return doubts(analysis) if any(one.generated for _, one in predictions(analysis)) else []
-
-
 def verdicts_said(found: Sequence[tuple[str, Sequence[Verdict]]], every: str) -> list[str]:
     """Return each sentence of the verdicts once, after its labels; the word `every` stands for all labels."""
     where: dict[str, dict[str, None]] = {}

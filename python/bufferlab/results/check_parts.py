@@ -197,6 +197,8 @@ class EngineResults:
     """The rates that reports draw over time, each with its axis label; empty for the usual rates of a database."""
     own_work: tuple[str, ...] = ()
     """The engine's own counters of transactions, read at the same moment as its misses."""
+    counts_late_s: float = 0.0
+    """The seconds by which the engine publishes its counts late, at most; at edges they are up to date."""
     waits: tuple[str, ...] = ()
     """The engine's own counters of waits of connections, which reports show per unit of work."""
 
@@ -336,7 +338,8 @@ def stood_still(
         else:
             points.setdefault(run.run.point.index, []).append((run, ratio, counted))
     if not points:
-        return not_applicable(name, title, f"no third of a window has {MIN_MISSES:,} {what} and samples at its ends")
+        why = f"no third of a window has {MIN_MISSES:,} {what}, samples at its ends, and counts that are up to date"
+        return not_applicable(name, title, why)
     judged = [
         (
             exp(sum(log(ratio) for _, ratio, _ in of) / len(of)),
@@ -348,7 +351,7 @@ def stood_still(
     ]
     mean, limit, label, runs = max(judged, key=lambda point: abs(log(point[0])) / point[1])
     way = "less" if mean < 1 else "more"
-    left = f"; runs with too few {what}: {silent}" if silent else ""
+    left = f"; runs not judged, for too few {what} or too short a window: {silent}" if silent else ""
     detail = (
         f"worst of {len(points)} points: {100 * abs(mean - 1):.1f} % {way} at the end "
         f"({label}, {runs} runs); limit {limit_words(limit, DRIFT_LIMIT)}{left}"

@@ -210,7 +210,7 @@ class RunRecord:
             latency_us=total_us(timed),
             latency_n=sum(row[4] for row in timed.iter_rows() if row[1] == "service"),
             phases={name: values_in(phase, known.derived) for name, phase in phases.items()},
-            drift=drift(samples, owned.own_work),
+            drift=drift(samples, owned.own_work, owned.counts_late_s),
             device_drift=device_drift(samples),
         )
 
@@ -614,7 +614,9 @@ def _read_stamped(path: Path, model: type[BaseModel], hint: str | None = None) -
     Raises DataFileError if it does not, or does not fit `model`. A `hint` is for a file that the folder can do without.
     """
     if hint is None and not path.exists():
-        raise DataFileError(f"this is not a sweep folder: it has no {path.name}", str(path.parent), _WRONG_FOLDER_HINT)
+        inside = sorted(path.parent.glob(f"*/{path.name}"))
+        hint = f"give the newest sweep in it, {inside[-1].parent}" if inside else _WRONG_FOLDER_HINT
+        raise DataFileError(f"this is not a sweep folder: it has no {path.name}", str(path.parent), hint)
     document = read_json(path, hint or COPY_HINT)
     if document.get("format") != FORMAT:
         raise DataFileError(f"{path.name} was not written by bufferlab", str(path), hint or _WRONG_FOLDER_HINT)

@@ -162,5 +162,7 @@ RESULTS = EngineResults(
     page_gets_limit=PAGE_GETS_LIMIT,
     # The server's processes publish their counters up to a second late: misses and transactions at once.
     own_work=("postgres_database_xact_commit", "postgres_database_xact_rollback"),
+    # A session publishes its counts at most once a second (pgstat.c: PGSTAT_MIN_INTERVAL).
+    counts_late_s=1.0,
     waits=("lock_wait_ms", "lwlock_wait_ms", "io_wait_ms"),
 )
