@@ -19,10 +19,9 @@ from bufferlab.units import format_bytes
 _TITLE = "Predicted writes"
 _ID = "predicted-writes"
 _CAPTION = (
-    "Pages written to the data files in the traced run's window, predicted by the model: for their frames (LRU; on "
-    "PostgreSQL by the background writer), for their age or number (flush list), by threads that waited for a frame "
-    "(single page; on PostgreSQL by sessions), and by checkpoints. A range has two ends: for loads of half and of "
-    "twice the traced run's speed; on PostgreSQL for the run's own speed, and for that which its reads allow. Copies "
+    "Pages written to the data files in the traced run's window, predicted by the model: for their frames (LRU: by a "
+    "process in the background), for their age or number (flush list), by sessions that waited for a frame (single "
+    "page), and by checkpoints. A range has two ends, for a slower and a faster load; the points name them. Copies "
     "are those in the doublewrite buffer; the log's bytes are the traced run's. Reads that wait are a lower bound. "
     "Measured is the traced run's own count."
 )

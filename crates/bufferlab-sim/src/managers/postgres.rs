@@ -26,6 +26,7 @@
 //! docs/prediction.md has the model's errors.
 
 mod background_writer;
+mod buffers;
 mod checkpointer;
 #[cfg(test)]
 mod tests;
@@ -37,38 +38,19 @@ use bufferlab_model::trace::Access;
 use bufferlab_model::trace::latch::{BY_HINT, CHANGED, HELD, HINTED, OTHER_RING, PIN, RING};
 use serde::{Deserialize, Serialize};
 
+pub use self::background_writer::BackgroundWriterRules;
 use self::background_writer::Position;
-pub use self::writers::{BackgroundWriterRules, CheckpointRules, LogRules, WriteRules};
-use self::writers::{Buffers, DIRTY, LOGGED, Writers};
+use self::buffers::{Buffers, DIRTY, LOGGED, NONE, Page};
+pub use self::checkpointer::CheckpointRules;
+use self::writers::Writers;
+pub use self::writers::{LogRules, WriteRules};
 use super::scans::{LargeTable, NO_TABLE, Scans};
 use crate::replay::{Counts, Manager, Model, OneIn};
 
 /// The highest usage count of a buffer (buf_internals.h, `BM_MAX_USAGE_COUNT`).
 const MAX_USAGE_COUNT: u8 = 5;
-/// Stands for no buffer, or no page.
-const NONE: u32 = u32::MAX;
 /// The highest usage count that a pin with a ring raises a page to.
 const RING_USAGE_COUNT: u8 = 1;
-
-#[derive(Clone, Copy)]
-struct Page {
-    /// The page's buffer, or `NONE`.
-    buffer: u32,
-    /// The large table that the page belongs to, or `NO_TABLE`.
-    table: u8,
-    usage_count: u8,
-    /// Whether the page is dirty, whether a checkpoint wants to write it, and whether the log has it whole.
-    marks: u8,
-}
-
-impl Page {
-    /// Makes the page clean, as a write does; returns whether it was dirty.
-    fn clean(&mut self) -> bool {
-        let is_dirty = self.marks & DIRTY != 0;
-        self.marks &= LOGGED;
-        is_dirty
-    }
-}
 
 /// The settings of PostgreSQL's model: the rings of sequential scans, and how dirty pages are written.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

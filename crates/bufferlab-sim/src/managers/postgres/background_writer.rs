@@ -4,7 +4,9 @@
 //! Approximated: a round takes no time, and the writer never hibernates (a server without allocations has none to
 //! wake it, and a round without allocations finds no more to clean).
 
-use super::writers::{BackgroundWriterRules, Buffers};
+use serde::{Deserialize, Serialize};
+
+use super::buffers::Buffers;
 
 /// Rounds over which the density and the allocations are smoothed (`smoothing_samples`).
 const SMOOTHING_SAMPLES: f32 = 16.0;
@@ -12,6 +14,18 @@ const SMOOTHING_SAMPLES: f32 = 16.0;
 const SCAN_WHOLE_POOL_MS: f32 = 120_000.0;
 /// Buffers scanned for each reusable one, before the first round (`smoothed_density`).
 const FIRST_DENSITY: f32 = 10.0;
+
+/// Settings of the background writer, by the server's names.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct BackgroundWriterRules {
+    /// Microseconds between two rounds.
+    pub bgwriter_delay_us: u64,
+    /// The most pages of a round; 0: it writes none.
+    pub bgwriter_lru_maxpages: u32,
+    /// The pages to clean ahead, over those that rounds before needed.
+    pub bgwriter_lru_multiplier: f64,
+}
 
 /// Where the clock's hand or the writer stands (freelist.c, `StrategySyncStart`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

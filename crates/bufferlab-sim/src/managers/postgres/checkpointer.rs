@@ -6,10 +6,26 @@
 //!
 //! Left out: checkpoints that a command asks for, and those that a server skips because nothing was logged.
 
-use super::writers::{Buffers, CheckpointRules};
+use serde::{Deserialize, Serialize};
+
+use super::buffers::Buffers;
 
 /// A checkpoint that is ahead of its schedule sleeps this long (checkpointer.c, `CheckpointWriteDelay`).
 pub const PAUSE_US: u64 = 100_000;
+
+/// Settings of checkpoints, by the server's names, and the log between them.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CheckpointRules {
+    /// Microseconds from a checkpoint's begin to the next one's, at most.
+    pub checkpoint_timeout_us: u64,
+    /// The share of this time over which a checkpoint spreads its writes.
+    pub checkpoint_completion_target: f64,
+    /// Bytes of log after which a checkpoint begins (xlog.c, `XLogCheckpointNeeded`).
+    pub bytes_to_checkpoint: u64,
+    /// Bytes of log by which a checkpoint wants to be complete (xlog.c, `CalculateCheckpointSegments`).
+    pub bytes_between: u64,
+}
 
 /// The checkpointer.
 pub struct Checkpointer {

@@ -5,17 +5,10 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::background_writer::{BackgroundWriter, Position};
-use super::checkpointer::{Checkpointer, PAUSE_US};
-use super::{NONE, Page};
+use super::background_writer::{BackgroundWriter, BackgroundWriterRules, Position};
+use super::buffers::{Buffers, LOGGED, Page};
+use super::checkpointer::{CheckpointRules, Checkpointer, PAUSE_US};
 use crate::replay::{Counts, OneIn};
-
-/// The mark of a dirty page (buf_internals.h, `BM_DIRTY`).
-pub const DIRTY: u8 = 1;
-/// The mark of a page that the checkpoint wants to write (`BM_CHECKPOINT_NEEDED`).
-const CHECKPOINT_NEEDED: u8 = 2;
-/// The mark of a page that the log has whole since the last checkpoint's begin; a page keeps it outside the pool.
-pub const LOGGED: u8 = 4;
 
 /// The most bytes of a change or an image: any sum over a trace fits into 64 bits.
 const MOST_RECORD_BYTES: u64 = 1 << 30;
@@ -32,18 +25,6 @@ pub struct WriteRules {
     pub log: LogRules,
 }
 
-/// Settings of the background writer, by the server's names.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct BackgroundWriterRules {
-    /// Microseconds between two rounds.
-    pub bgwriter_delay_us: u64,
-    /// The most pages of a round; 0: it writes none.
-    pub bgwriter_lru_maxpages: u32,
-    /// The pages to clean ahead, over those that rounds before needed.
-    pub bgwriter_lru_multiplier: f64,
-}
-
 /// The growth of the log (xloginsert.c, `XLogRecordAssemble`).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -52,20 +33,6 @@ pub struct LogRules {
     pub change_bytes: u64,
     /// Bytes more of a page's first change after a checkpoint's begin, which logs the whole page; 0: none does.
     pub image_bytes: u64,
-}
-
-/// Settings of checkpoints, by the server's names, and the log between them.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct CheckpointRules {
-    /// Microseconds from a checkpoint's begin to the next one's, at most.
-    pub checkpoint_timeout_us: u64,
-    /// The share of this time over which a checkpoint spreads its writes.
-    pub checkpoint_completion_target: f64,
-    /// Bytes of log after which a checkpoint begins (xlog.c, `XLogCheckpointNeeded`).
-    pub bytes_to_checkpoint: u64,
-    /// Bytes of log by which a checkpoint wants to be complete (xlog.c, `CalculateCheckpointSegments`).
-    pub bytes_between: u64,
 }
 
 impl WriteRules {
@@ -96,52 +63,6 @@ impl WriteRules {
         for bytes in [&mut checkpoints.bytes_to_checkpoint, &mut checkpoints.bytes_between] {
             *bytes = ((*bytes as f64 * share) as u64).max(1);
         }
-    }
-}
-
-/// The buffers, as processes see them that write dirty pages.
-pub struct Buffers<'a> {
-    pub(super) pages: &'a mut [Page],
-    pub(super) buffers: &'a [u32],
-}
-
-impl Buffers<'_> {
-    /// Returns the number of buffers.
-    pub fn frames(&self) -> u32 {
-        self.buffers.len() as u32
-    }
-
-    /// Returns whether a buffer's usage count is 0, or it has no page (bufmgr.c, `SyncOneBuffer`: `BUF_REUSABLE`).
-    pub fn is_reusable(&self, buffer: u32) -> bool {
-        let page = self.buffers[buffer as usize];
-        page == NONE || self.pages[page as usize].usage_count == 0
-    }
-
-    /// Writes the page in a buffer if it is dirty; returns whether it did (bufmgr.c, `FlushBuffer`).
-    pub fn write(&mut self, buffer: u32) -> bool {
-        let page = self.buffers[buffer as usize];
-        page != NONE && self.pages[page as usize].clean()
-    }
-
-    /// Marks every dirty page for a checkpoint, and puts them into `marked`, in the order of their numbers, which is
-    /// that of their files (bufmgr.c, `BufferSync`). From now on the log has no page whole.
-    pub fn begin_checkpoint(&mut self, marked: &mut Vec<u32>) {
-        marked.clear();
-        for (number, page) in (0..).zip(self.pages.iter_mut()) {
-            page.marks &= !LOGGED;
-            if page.marks & DIRTY != 0 {
-                debug_assert_ne!(page.buffer, NONE, "page {number} is dirty and in no buffer");
-                page.marks |= CHECKPOINT_NEEDED;
-                marked.push(number);
-            }
-        }
-    }
-
-    /// Writes a page that still has the checkpoint's mark; returns whether it did. A page that was written since, or
-    /// that left its buffer, has lost the mark.
-    pub fn write_marked(&mut self, page: u32) -> bool {
-        let page = &mut self.pages[page as usize];
-        page.marks & CHECKPOINT_NEEDED != 0 && page.clean()
     }
 }
 
