@@ -15,6 +15,7 @@ import pytest
 
 from bufferlab import marked
 from bufferlab.cli import doctor
+from bufferlab.engines.innodb import programs as innodb_programs
 from bufferlab.engines.servers import fetch, finder, learnt, version_call
 from bufferlab.engines.servers import finder as finding
 from bufferlab.engines.servers.builds import Build
@@ -291,7 +292,7 @@ def test_an_altered_server_is_fetched_again_unless_it_is_in_use(server: Path) ->
     alter(server, "changed")
     said: list[str] = []
     with pytest.raises(EnvironmentLackingError, match="cannot be replaced"):
-        fetch._there("mysql-5.7", server, said.append)
+        fetch._there(innodb_programs.PACKAGES["mysql-5.7"], server, said.append)
     leave_marked(server)
-    assert fetch._there("mysql-5.7", server, said.append) is None
+    assert fetch._there(innodb_programs.PACKAGES["mysql-5.7"], server, said.append) is None
     assert "lib.so.1 was changed; fetching it again" in said[0]
