@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 _PAGE = Path(__file__).with_name("page.typ")
 _CLONE = Path(__file__).resolve().parents[4]
 _LOCK = "requirements-pdf.lock"
-"""The file that a clone has beside python/, and an installed package does not."""
+"""The file that a clone has, and an installed package lacks."""
 MOST_PAGES = 12
 """The most pages of a report. A longer one leaves out details, as far as it can."""
 #: The bytes that mark a page in a PDF.
