@@ -256,6 +256,8 @@ def test_each_instance_of_a_pool_is_one_chunk_unless_another_is_asked_for(
     knobs = {"pool_size": 210 * MIB - 16_384, **asked}
     written = option_file.with_one_chunk(flavour, version, option_file.server_settings(flavour, version, knobs))
     assert written.get("innodb_buffer_pool_chunk_size") == (None if chunk is None else str(chunk))
+    notes = option_file.chosen(written, knobs)
+    assert list(notes) == (["buffer_pool_chunk_size"] if chunk == 210 * MIB else [])
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from bufferlab.chapter.analysis import Analysis
-from bufferlab.chapter.elements import Figure, PointsPlot, Section, Table, TimePlot
+from bufferlab.chapter.elements import Dot, Figure, PointsPlot, Section, Series, Table, TimePlot
 from bufferlab.report.build import build as build_report
 from bufferlab.report.chapters.latency_rate import latency_rate
 from bufferlab.report.document import Report
@@ -420,6 +420,19 @@ def test_points_of_an_a_a_sweep_keep_their_letters(tmp_path: Path) -> None:
     assert analysis.axis == "arm"
     assert [analysis.name_of(point) for point in analysis.points] == ["a", "b"]
     assert not [section for section in build_report(bench.sweep()).sections if section.id == "best"]
+
+
+@pytest.mark.parametrize(
+    ("y_is_log", "ci_high", "is_cut"), [(False, 2.6, False), (False, 3.0, True), (True, 7.0, False), (True, 9.5, True)]
+)
+def test_only_an_interval_that_leaves_the_axis_is_said_to_leave_the_picture(
+    y_is_log: bool, ci_high: float, is_cut: bool
+) -> None:
+    """The axis ends at 2.5 times the highest run (6.25 times if it is logarithmic), and some room above."""
+    series = Series("", (Dot(1.0, "1", (1.0, 1.0), 1.0, 0.9, ci_high),))
+    assert (
+        PointsPlot(x_label="", y_label="", series=(series,), x_is_log=False, y_is_log=y_is_log).cuts_intervals is is_cut
+    )
 
 
 @pytest.mark.figures

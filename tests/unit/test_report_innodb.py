@@ -261,6 +261,30 @@ def test_settings_that_differ_between_points_unasked_are_called_confounded(tmp_p
     assert column(table(found, "scan-depth-points"), "Of the pool")[-1] == "256 %"
 
 
+def test_a_chunk_that_is_the_pool_of_each_point_is_shown_at_each_and_is_not_confounded(tmp_path: Path) -> None:
+    note = "set by bufferlab: one chunk for each instance"
+
+    class OneChunk(Innodb):
+        def settings(self, sweep: Sweep, truth: Any) -> tuple[dict[str, str], dict[str, Any]]:
+            asked, actual = super().settings(sweep, truth)
+            return {**asked, "buffer_pool_chunk_size": "auto"}, {
+                **actual,
+                "buffer_pool_chunk_size": actual["pool_size"],
+            }
+
+        def notes(self) -> dict[str, str]:
+            return {"buffer_pool_chunk_size": note}
+
+    pools = zip(SCAN_DEPTH[::2], ("10%", "20%", "40%"), strict=True)
+    truths = tuple(replace(truth, pool=pool) for truth, pool in pools)
+    found = report(tmp_path, truths=truths, kind=OneChunk(axis="pool_size"), blocks=2)
+    assert "Confounded" not in section(found, "innodb").intro
+    rows = [row.cells for row in table(found, "engine").rows if row.cells[0].startswith("buffer_pool_chunk_size")]
+    assert [cells[0] for cells in rows] == [f"buffer_pool_chunk_size at {pool}" for pool in ("10 %", "20 %", "40 %")]
+    assert len({cells[2] for cells in rows}) == 3
+    assert {cells[3] for cells in rows} == {note}
+
+
 def test_an_innodb_sweep_of_pools_keeps_the_headlines_answer_and_tells_redo_instead_of_a_log_it_has_not(
     tmp_path: Path,
 ) -> None:

@@ -335,13 +335,18 @@ def test_figures_are_vectors_that_name_the_fonts_by_which_they_were_measured(mad
         assert 0 < figure["width"] <= WIDTH_PT
 
 
-def test_without_typst_the_user_is_told_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("is_clone", [True, False])
+def test_without_typst_the_user_is_told_what_to_install(
+    is_clone: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setitem(sys.modules, "typst", None)
+    if not is_clone:
+        monkeypatch.setattr(pdf, "_CLONE", tmp_path)
     with pytest.raises(EnvironmentLackingError) as caught:
         pdf.write_pdf(build(tmp_path, SMALL))
     assert caught.value.exit_code == 3
-    assert caught.value.hint is not None
-    assert "pip install 'bufferlab[pdf]'" in caught.value.hint
+    of_clone, of_package = ".venv/bin/pip install -r requirements-pdf.lock", "pip install 'bufferlab[pdf]'"
+    assert caught.value.hint == (of_clone if is_clone else of_package)
 
 
 @pytest.mark.parametrize(

@@ -196,12 +196,30 @@ class PointsPlot:
     @property
     def cuts_intervals(self) -> bool:
         """Return whether some interval is too long to be drawn whole."""
+        if self.y_limits is None:
+            return False
+        low, high = self.y_limits
+        dots = [dot for one in self.series for dot in one.dots]
+        lows = [dot.ci_low for dot in dots if dot.ci_low is not None and self.y_is_log]
+        return any((dot.ci_high or 0.0) > high for dot in dots) or any(bound < low for bound in lows)
+
+    @property
+    def y_span(self) -> tuple[float, float]:
+        """Return the least and the largest value that the vertical axis must show; long intervals are cut to it."""
         dots = [dot for one in self.series for dot in one.dots]
         values = [value for dot in dots for value in (dot.mean, *dot.runs)]
         power = 2 if self.y_is_log else 1
-        high, low = max(values) * INTERVAL_REACH**power, min(values) / INTERVAL_REACH**2
-        lows = [dot.ci_low for dot in dots if dot.ci_low is not None and self.y_is_log]
-        return any((dot.ci_high or 0.0) > high for dot in dots) or any(bound < low for bound in lows)
+        reach_low, reach_high = min(values) / INTERVAL_REACH**2, max(values) * INTERVAL_REACH**power
+        low = min([max(dot.ci_low, reach_low) for dot in dots if dot.ci_low is not None] + values)
+        return low, max([min(dot.ci_high, reach_high) for dot in dots if dot.ci_high is not None] + values)
+
+    @property
+    def y_limits(self) -> tuple[float, float] | None:
+        """Return the ends of the vertical axis, with room for numbers; None if it spans all that is drawn."""
+        low, high = self.y_span
+        if self.y_is_log:
+            return low / 1.2, high * 1.45
+        return (0.0, high * 1.15 or 1.0) if self.y_from_zero else None
 
 
 @dataclass(frozen=True)

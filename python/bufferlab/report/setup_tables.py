@@ -49,7 +49,8 @@ def _value(key: str, value: Any) -> str:
     if value is None:
         return "not known"
     if isinstance(value, bool):
-        return "yes" if value else "no"
+        # The kernel calls many virtual disks rotational, whatever their host's disk is.
+        return ("yes" if value else "no") + (" (by the kernel)" if key == "rotational" else "")
     if key.endswith("_bytes") and isinstance(value, int | float):
         return format_bytes(value)
     if isinstance(value, list):
@@ -60,26 +61,32 @@ def _value(key: str, value: Any) -> str:
 def _engine(analysis: Analysis) -> Table:
     """Return the table of the settings that were asked for, as asked and as run.
 
-    Settings that differ are marked, swept ones have several rows.
+    Settings that differ are marked. Swept ones, and others that ran with several values, have a row for each point.
     """
     rows: list[Row] = []
     first = next(point for point in analysis.points if point.ok)
     for name, setting in first.settings.items():
-        swept = name in first.swept
-        shown = analysis.points if swept else (first,)
-        if setting.asked is not None:
-            rows += dict.fromkeys(_setting_row(point, name, swept) for point in shown if point.ok)
+        ran = [point for point in analysis.points if point.ok and name in point.settings]
+        if setting.asked is None:
+            continue
+        if name in first.swept:
+            rows += dict.fromkeys(_setting_row(point, name, f"{name} (swept)") for point in ran)
+        elif len({words.setting_value(point.settings[name]) for point in ran}) > 1:
+            rows += (_setting_row(point, name, f"{name} at {analysis.name_of(point)}") for point in ran)
+        else:
+            rows.append(_setting_row(first, name, name))
     versions = sorted({f"{run.run.engine} {run.run.engine_version}" for run in analysis.runs})
     caption = (
-        f"Engine: {', '.join(versions)}. Its actual values are read back; a count asked as a share shows the count."
+        f"Engine: {', '.join(versions)}. Settings that were asked for are read back, of the server's own only some. "
+        "A count asked as a share shows the count."
     )
     heads = ("<Setting", "<Asked", "<Actual", "<Note")
     return Table.of("engine", "Settings, asked and actual", heads, rows, caption)
 
 
-def _setting_row(point: PointRuns, name: str, swept: bool) -> Row:
+def _setting_row(point: PointRuns, name: str, title: str) -> Row:
     setting, database = point.settings[name], point.ok[0].run.database
-    title, asked = f"{name} (swept)" if swept else name, readable(setting.asked or "")
+    asked = readable(setting.asked or "")
     if setting.actual is None:
         left = setting.planned is None
         return Row((title, asked, "not read back", "the server's own" if left else ""), "" if left else "differs")
@@ -93,7 +100,7 @@ def _setting_row(point: PointRuns, name: str, swept: bool) -> Row:
 def _note(setting: StoredSetting) -> str:
     """Return the note on a setting: how the actual value differs from the one asked for, and the engine's note."""
     if setting.planned is None:
-        return "the server's own"
+        return setting.note or "the server's own"
     if not setting.differs:
         return setting.note
     planned, actual = setting.planned, setting.actual

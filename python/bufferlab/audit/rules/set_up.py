@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from statistics import median_low
 
 from bufferlab.audit.evidence import PAGE_SIZES, AuditFinding, Case, Judges, RunEvidence
 from bufferlab.audit.parsers.captions import Place
@@ -315,7 +316,7 @@ def _rounds(evidence: FileEvidence, line: int) -> bool:
 
 def sizes_run(asked: tuple[int, ...], stated: PoolStated | None, setup: Stated) -> list[Ran]:
     """Return each pool size as the server would run it."""
-    shares = dict(zip(stated.sizes_bytes, stated.shares, strict=True)) if stated else {}
+    whole = _whole_bytes(stated, asked)
     found = []
     for size in asked:
         several = size >= GIB and not _has_one_instance(setup)
@@ -323,9 +324,19 @@ def sizes_run(asked: tuple[int, ...], stated: PoolStated | None, setup: Stated) 
         # A pool smaller than a chunk is a single chunk of that size.
         unit = min(setup.chunk_bytes or CHUNK_BYTES, max(size // instances, MIB)) * instances
         run = -(-size // unit) * unit
-        share = shares.get(size)
-        found.append(Ran(size, run, instances, share * run / size if share else None))
+        found.append(Ran(size, run, instances, run / whole if whole else None))
     return found
+
+
+def _whole_bytes(stated: PoolStated | None, asked: tuple[int, ...]) -> float | None:
+    """Return the size of the database by the shares that are stated of the sizes asked for; None without any.
+
+    Sizes and shares are round numbers, so each implies another whole (200 MB at 10 %, 1 GB at 50 %). All rows have one
+    database: the median is taken.
+    """
+    shares = dict(zip(stated.sizes_bytes, stated.shares, strict=True)) if stated else {}
+    wholes = [size / share for size in asked if (share := shares.get(size))]
+    return median_low(wholes) if wholes else None
 
 
 def _has_one_instance(setup: Stated) -> bool:

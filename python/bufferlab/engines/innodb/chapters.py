@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from bufferlab.chapter import words
-from bufferlab.chapter.analysis import Analysis
+from bufferlab.chapter.analysis import Analysis, PointRuns
 from bufferlab.chapter.elements import Figure, Section, Table
 from bufferlab.chapter.engine_chapters import EngineChapters
 from bufferlab.chapter.point_table import claims_blocked, means_over_runs, point_table
@@ -68,10 +68,18 @@ def rounding(analysis: Analysis) -> list[str]:
     for knob in INNODB_KNOBS:
         found = [point.settings[knob.name] for point in analysis.points if point.ok and knob.name in point.settings]
         values = {words.setting_value(setting): setting.value for setting in found if setting.value is not None}
-        if knob.confounds and len(values) > 1 and knob.name not in swept:
+        is_pool = knob.name == "buffer_pool_chunk_size" and all(map(_has_one_chunk, analysis.points))
+        if knob.confounds and len(values) > 1 and knob.name not in swept and not is_pool:
             values_told = words.listing(sorted(values, key=lambda told: str(values[told]).rjust(20)))
             told.append(f"Confounded: {knob.spelling} is {values_told} at different points ({knob.confounds}).")
     return told
+
+
+def _has_one_chunk(point: PointRuns) -> bool:
+    """Return whether each instance of the point's pool is one chunk, so that the chunk rounds nothing."""
+    names = ("buffer_pool_chunk_size", "buffer_pool_instances", "pool_size")
+    chunk, instances, pool = map(point.number, names)
+    return chunk is None or pool is None or chunk * (instances or 1) == pool
 
 
 def _levels(analysis: Analysis) -> Table:

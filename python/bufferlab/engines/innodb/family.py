@@ -88,6 +88,9 @@ class InnodbFamily(Family):
             "innodb_flush_method": "O_DIRECT",
         }
 
+    def chosen(self, build: Build, knobs: NativeKnobs) -> dict[str, str]:
+        return option_file.chosen(self.settings(build, knobs), knobs)
+
     def settle(self, address: Address) -> None:
         """Ask a private server for a slow shutdown: purge done, change buffer merged, logs empty.
 

@@ -104,6 +104,15 @@ def with_one_chunk(flavour: str, version: str, settings: Mapping[str, str]) -> d
     return {_CHUNK.spelling: str(-(-pool // MIB) * MIB), **settings}
 
 
+def chosen(settings: Mapping[str, str], knobs: Values) -> dict[str, str]:
+    """Return notes on the settings of a private server that were left to bufferlab, by the setting's name."""
+    if _CHUNK.spelling in settings and knobs.get(_CHUNK.name) is None:
+        return {
+            _CHUNK.name: "set by bufferlab: one chunk for each instance, so that the server does not round the pool"
+        }
+    return {}
+
+
 def as_asked(name: str, told: str) -> int | str:
     """Return a value of SHOW GLOBAL VARIABLES in the form in which users ask for it.
 

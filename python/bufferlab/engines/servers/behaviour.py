@@ -214,7 +214,7 @@ class ServerBehaviour(Host, Behaviour):
             "engine_version": build.version,
             "engine_conf": server.conf,
             "confounds": found.confounds,
-            "notes": {**found.notes, **_note_of_script(build)},
+            "notes": {**family.chosen(build, knobs), **found.notes, **_note_of_script(build)},
             "server_log": tail(server.log, _LOG_LINES),
         }
 

@@ -166,6 +166,10 @@ class Family(ABC):
         check, `knobs` holds only what decided the data.
         """
 
+    def chosen(self, build: Build, knobs: NativeKnobs) -> dict[str, str]:
+        """Return notes on the settings that bufferlab chose for a private server unasked, by the setting's name."""
+        return {}
+
     @abstractmethod
     def read_back(
         self, connection: Client, build: Build, knobs: NativeKnobs, limit_bytes: int | None = None

@@ -109,6 +109,17 @@ def known_error(analysis: Analysis, found: WithoutRun) -> str:
     return f"{words.two_digits(told.mean)} %, at most {words.two_digits(told.most)} %"
 
 
+def _how_sure(analysis: Analysis, found: WithoutRun) -> str:
+    """Return the sentences on intervals of predictions and on the known error, which they do not contain."""
+    error = known_error(analysis, found)
+    return (
+        "Intervals of predictions tell how runs with other seeds differ, not how far the rules are off. The known "
+        f"error of the rules on this server (mean, at most): {error}."
+        if error
+        else SEEDS
+    )
+
+
 def curve_of(dots: Sequence[Dot], series: int) -> tuple[Curve, ...]:
     """Return the line through dots, with the word END at its end; () for fewer than two dots."""
     ordered = sorted(dots, key=lambda one: one.x)
@@ -178,7 +189,8 @@ def _figure(analysis: Analysis, found: WithoutRun) -> Figure | None:
     if not plots:
         return None
     title = f"Reads per {WORK[found.unit]}: measured, and predicted without any run"
-    caption = f"Measured: means with 95 % intervals where there are several runs. Predicted: the same. {SEEDS}"
+    sure = _how_sure(analysis, found)
+    caption = f"Measured: means with 95 % intervals where there are several runs. Predicted: the same. {sure}"
     alt = f"{plots[0].y_label} over {plots[0].x_label}: the line without any run beside the measured points."
     return Figure(_ID, title, alt, caption, *side_by_side(plots, _ID, title))
 
@@ -233,4 +245,6 @@ def _table(analysis: Analysis, found: WithoutRun) -> Table:
         )
         rows.append(cells)
     title = f"Reads per {WORK[found.unit]}, measured and predicted without any run"
-    return Table.of(f"{_ID}-table", title, heads, rows, f"Means with their 95 % intervals. {SEEDS}")
+    return Table.of(
+        f"{_ID}-table", title, heads, rows, f"Means with their 95 % intervals. {_how_sure(analysis, found)}"
+    )

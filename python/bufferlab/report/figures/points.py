@@ -388,19 +388,13 @@ def _y_ticks(axes: Axes, plot: PointsPlot, most: int = _TICKS) -> None:
         axes.yaxis.set_major_formatter(lambda value, _: format_bytes(value) if plot.y_in_bytes else tick(value))
     else:
         show_numbers(axes.yaxis)
-    dots = [dot for series in plot.series for dot in series.dots]
-    values = [value for dot in dots for value in (dot.mean, *dot.runs)]
-    power = 2 if plot.y_is_log else 1
-    reach_low, reach_high = min(values) / INTERVAL_REACH**2, max(values) * INTERVAL_REACH**power
-    low = min([max(dot.ci_low, reach_low) for dot in dots if dot.ci_low is not None] + values)
-    high = max([min(dot.ci_high, reach_high) for dot in dots if dot.ci_high is not None] + values)
+    if plot.y_limits is None:
+        return
+    low, high = plot.y_limits
+    axes.set_ylim(low, high)
     if plot.y_is_log:
-        low, high = low / 1.2, high * 1.45
         in_a_decade = most / math.log10(high / low)
         subs = (1.0, 2.0, 5.0) if in_a_decade >= 3 else (1.0, 3.0) if in_a_decade >= 2 else (1.0,)
         axes.yaxis.set_major_locator(LogLocator(base=4) if plot.y_in_bytes else LogLocator(subs=subs))
-        axes.set_ylim(low, high)
-    elif plot.y_from_zero:
-        axes.set_ylim(0, high * 1.15 or 1.0)
-        if plot.y_in_bytes and high > 0:
-            axes.yaxis.set_major_locator(MultipleLocator(2.0 ** math.floor(math.log2(high / 3))))
+    elif plot.y_in_bytes and (reached := plot.y_span[1]) > 0:
+        axes.yaxis.set_major_locator(MultipleLocator(2.0 ** math.floor(math.log2(reached / 3))))

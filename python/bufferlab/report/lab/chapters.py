@@ -14,6 +14,7 @@ from bufferlab.chapter import words
 from bufferlab.chapter.analysis import Analysis, Group
 from bufferlab.chapter.elements import Figure, Section, Table
 from bufferlab.chapter.words import NOTHING
+from bufferlab.engines import registry as engine_registry
 from bufferlab.report.build import of_analysis
 from bufferlab.report.chapters.concurrency import asks_for_throughput
 from bufferlab.report.chapters.expected_reads import ID as EXPECTED_READS
@@ -134,7 +135,8 @@ class _Made:
 
     def blocks(self) -> Iterator[Block]:
         """Yield all blocks below the title block, without the extras."""
-        yield Paragraph(_first_sentence(self.report.answer), "lead")
+        lead = [_first_sentence(self.report.answer), _hit_ratios(self.analysis)]
+        yield Paragraph(" ".join(filter(None, lead)), "lead")
         yield from self.report.banners
         yield Heading("Purpose")
         yield Paragraph(" ".join(filter(None, [self.report.question, _told_in(self.analysis)])))
@@ -315,6 +317,19 @@ def _first_sentence(answer: str) -> str:
     """Return the whole answer if it is short, else its first sentence."""
     ends = answer.find(". ") + 1 if len(answer) > _LONGEST_LEAD else 0
     return answer[:ends] if ends else answer
+
+
+def _hit_ratios(analysis: Analysis) -> str:
+    """Return a sentence on the hit ratio in the smallest and the largest pool; "" unless one series of pools ran."""
+    is_pool = bool(analysis.engine) and analysis.axis == engine_registry.declaration(analysis.engine).results.pool
+    if not is_pool or len(analysis.groups) != 1:
+        return ""
+    known = [mean for point in analysis.groups[0].points if (mean := analysis.mean("hit_ratio", point))]
+    if len(known) < 2:
+        return ""
+    metric = analysis.metric("hit_ratio")
+    first, last = (words.cell(metric, mean) for mean in (known[0], known[-1]))
+    return f"The hit ratio was {first} at the first point and {last} at the last."
 
 
 def _verdicts(analysis: Analysis) -> list[str]:

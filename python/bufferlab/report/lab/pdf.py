@@ -28,7 +28,9 @@ if TYPE_CHECKING:
     from bufferlab.results.store import SweepFolder
 
 _PAGE = Path(__file__).with_name("page.typ")
-_HINT = "pip install 'bufferlab[pdf]'; in a clone: .venv/bin/pip install -r requirements-pdf.lock"
+_CLONE = Path(__file__).resolve().parents[4]
+_LOCK = "requirements-pdf.lock"
+"""The file that a clone has, and an installed package lacks."""
 MOST_PAGES = 12
 """The most pages of a report. A longer one leaves out details, as far as it can."""
 #: The bytes that mark a page in a PDF.
@@ -63,8 +65,15 @@ def _typst() -> Any:
     try:
         import typst
     except ImportError as error:
-        raise EnvironmentLackingError("a PDF is set by Typst, which is not installed", "--format pdf", _HINT) from error
+        raise EnvironmentLackingError(
+            "a PDF is set by Typst, which is not installed", "--format pdf", _hint()
+        ) from error
     return typst
+
+
+def _hint() -> str:
+    """Return the command that installs Typst: a clone has its versions in a file, a package has an extra."""
+    return f".venv/bin/pip install -r {_LOCK}" if (_CLONE / _LOCK).exists() else "pip install 'bufferlab[pdf]'"
 
 
 def as_document(made: LabReport) -> dict[str, Any]:
