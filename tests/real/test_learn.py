@@ -110,7 +110,8 @@ def test_a_build_learns_the_sites_that_a_person_found(name: str, root: Path) -> 
         assert (known and known.settings) == (outcome.entry.settings if not in_use or "links" in recorders() else None)
     ours = {tuple(site["kinds"]): site for site in outcome.entry.settings["site"]}
     assert sorted(ours) == [("create",), ("evict",), ("get",), ("get", "read")]
-    for theirs in shipped(build)["site"]:
+    # Learning finds no places of changed and written pages.
+    for theirs in (site for site in shipped(build)["site"] if not {"dirty", "write"} & {*site["kinds"]}):
         # A person chose the probe of reads in 15, and there the entry of what the victim's function calls.
         is_same = theirs["byte"] == CALL or theirs["kinds"] == ["get"]
         assert is_same == (build.numbers[0] >= 16 or theirs["kinds"] == ["get"])

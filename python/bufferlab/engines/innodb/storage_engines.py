@@ -22,6 +22,8 @@ from bufferlab.units import KIB, MIB
 
 KNOB = "storage_engine"
 INNODB = "innodb"
+LEVELS = "lsm_levels"
+"""The number of levels of an LSM tree that have files, in a run's results."""
 BESIDE_CACHE_BYTES = 16 * MIB
 """The part of one budget that no cache gets: it is for connections, statements and the allocator.
 
@@ -62,7 +64,7 @@ class StorageEngine:
     settles_by: tuple[str, ...] = ()
     """Statements at the end of a load, so that no run pays for work left over."""
     memory: Mapping[str, str] = field(default_factory=dict)
-    """By the name in a run's results, the query for the bytes of a part of its memory."""
+    """By the name in a run's results, the query for the bytes of a part of its memory, or for another number."""
     cache_share: float = 1.0
     """The share of the budget that its cache takes."""
     beside_cache_bytes: int = 0
@@ -135,6 +137,8 @@ ROCKSDB = StorageEngine(
         "memory_memtables_bytes": _SUM.format("CF", "CUR_SIZE_ALL_MEM_TABLES"),
         "memory_readers_bytes": _SUM.format("CF", "NON_BLOCK_CACHE_SST_MEM_USAGE"),
         "memory_cache_bytes": _SUM.format("DB", "DB_BLOCK_CACHE_USAGE"),
+        LEVELS: "SELECT COUNT(*) FROM information_schema.rocksdb_compaction_stats "
+        "WHERE cf_name = 'default' AND type = 'NumFiles' AND value > 0 AND level LIKE 'L%'",
     },
     # Each block is allocated by itself, next to an aligned buffer for direct I/O. Once blocks are evicted, the C
     # library's allocator holds twice the cache: 70 to 74 MiB for a cache of 35 (10.11.19, 8 connections).

@@ -18,7 +18,8 @@ from bufferlab.chapter.analysis import Analysis, Group, PointRuns
 from bufferlab.chapter.elements import Figure, Mark, PointsPlot, Section, Series, Table
 from bufferlab.chapter.points_figure import dot, points_data
 from bufferlab.engines.innodb.metrics import BLOCKS_FROM_STORAGE
-from bufferlab.engines.innodb.storage_engines import BESIDE_CACHE_BYTES, INNODB, KNOB, STORAGE_ENGINES, of
+from bufferlab.engines.innodb.storage_engines import BESIDE_CACHE_BYTES, INNODB, KNOB, LEVELS, STORAGE_ENGINES, of
+from bufferlab.results.check_parts import MeasuredRun
 from bufferlab.stats.estimate import Estimate
 from bufferlab.stats.knee import hinge_zero
 from bufferlab.units import MIB, format_bytes, format_count
@@ -241,9 +242,14 @@ def _division(point: PointRuns) -> tuple[str, ...]:
     return tuple(words.NOTHING if part is None else format_bytes(max(0, part)) for part in parts)
 
 
-def _apart(runs: Sequence[object]) -> Table:
-    """Return what could not be made equal, a row for each storage engine."""
-    there = dict.fromkeys(str(run.knob(KNOB)) for run in runs)  # type: ignore[attr-defined]
-    rows = [(name, STORAGE_ENGINES[name].differs) for name in there if name in STORAGE_ENGINES]
+def _apart(runs: Sequence[MeasuredRun]) -> Table:
+    """Return the differences that remain, a row for each storage engine, and the levels that its files were in."""
+    rows = []
+    for name in dict.fromkeys(str(run.knob(KNOB)) for run in runs):
+        if name not in STORAGE_ENGINES:
+            continue
+        levels = {run.knob(LEVELS) for run in runs if str(run.knob(KNOB)) == name} - {None}
+        counted = f"; levels in its runs: {words.listing(sorted(map(str, levels)))}" if levels else ""
+        rows.append((name, f"{STORAGE_ENGINES[name].differs}{counted}"))
     heads = ("<Storage engine", "<Differs from InnoDB")
     return Table.of("not-comparable", "What is not comparable", heads, rows)

@@ -99,7 +99,7 @@ def refuse_host_settings(asked: Values) -> None:
     """Raise EngineFailure for settings of the server's host, which may not be this one."""
     for knob, unset in (("memory_limit", "off"), (READ_AHEAD, AS_IS), ("storage_engine", "innodb")):
         if asked.get(knob, unset) != unset:
-            what = f"{knob} is for servers that bufferlab starts, not for one that runs already"
+            what = f"{knob} is set around servers that bufferlab starts, not around one that runs already"
             raise EngineFailure("usage", what, knob, f"--set {knob}={unset}, or leave --server out")
 
 

@@ -68,7 +68,7 @@ class Host:
             "target": self.family.target(address),
             "workload": dict(job["workload"]),
             "threads": job["threads"],
-            **self.family.job_entries(job["knobs"], "load"),
+            **self.family.job_entries(job.get("knobs", {}), "load"),
         }
 
     def run_job(
@@ -82,7 +82,7 @@ class Host:
             "datadir": data,
             "statements": job["knobs"].get("statements", "spec"),
             "frames": frames,
-            **self.family.job_entries(job["knobs"], "run"),
+            **self.family.job_entries(job.get("knobs", {}), "run"),
         }
 
 
