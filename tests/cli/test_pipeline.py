@@ -151,6 +151,8 @@ def test_an_interrupt_ends_cleanly_with_the_partial_run_kept(bench: Bench, numbe
     experiment = bench.experiment(knobs="pace_ms = 50", transactions=1_000_000, repetitions=1)
     process = bench.start("run", experiment, "--out", bench.out)
     wait_until(lambda: started_measuring(bench), "the first run to start")
+    # The kernel may leave a child out of its list while another process ends (proc(5), children).
+    wait_until(lambda: bool(children(process.pid)), "the worker to be listed")
     workers = children(process.pid)
     process.send_signal(number)
     ended = wait(process)
