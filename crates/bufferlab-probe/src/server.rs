@@ -166,7 +166,7 @@ mod tests {
         let mut probe = ServerProbe::new(child.id());
         let mut out = Vec::new();
         probe.sample(&mut out);
-        assert_eq!(out.len(), 7);
+        assert_eq!(out.len(), COUNTERS.len() + 1);
         assert!(out.iter().all(|row| row.reason.is_none()), "{out:?}");
         assert!(out.iter().any(|row| row.metric == "server_resident_bytes" && row.value > Some(0.0)));
         child.kill().expect("it lives");
