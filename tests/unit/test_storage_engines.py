@@ -80,6 +80,14 @@ def test_work_in_transactions_is_refused_where_there_are_none() -> None:
     assert "storage_engine=rocksdb" in str(refused.value.hint)
 
 
+@pytest.mark.parametrize("name", ENGINES)
+def test_a_budget_without_room_for_a_cache_is_refused(name: str) -> None:
+    knobs = (("storage_engine", name), ("memory_limit", "pool"), ("pool_size", "24MiB"))
+    with pytest.raises(SpecError, match="memory_limit = pool with pool_size = 24 MiB leaves no room") as refused:
+        planned(set_knobs=knobs, sweep=(("hot_rows", ("1000",)),))
+    assert "32 MiB or more" in str(refused.value.hint)
+
+
 @pytest.mark.parametrize("version", [1, 2])
 def test_a_limit_by_the_pool_is_what_the_server_takes_at_rest_and_the_pool_besides(
     tmp_path: Path, version: Any

@@ -278,9 +278,9 @@ def _point(
         data=data,
         database_bytes=facts(_reference_data(experiment, engine, data)).allocated_bytes,
     )
+    point = replace(point, engine=_sized(engine, point))
     if engine.refused and (why := engine.refused(point.knobs, workload.name)):
         raise SpecError(why[0], f"point {point.label}", why[1])
-    point = replace(point, engine=_sized(engine, point))
     point = replace(point, workload=_counted(engine, workload, point, facts))
     point = replace(point, engine=engine.applying(point.engine))
     texts = {name: setting.asked for name, setting in point.settings.items()}

@@ -18,7 +18,7 @@ from typing import Any
 from bufferlab.engines.memory_limit_knob import NAME as LIMIT
 from bufferlab.engines.memory_limit_knob import POOL
 from bufferlab.knob import Values
-from bufferlab.units import KIB, MIB
+from bufferlab.units import KIB, MIB, format_bytes
 
 KNOB = "storage_engine"
 INNODB = "innodb"
@@ -29,6 +29,7 @@ BESIDE_CACHE_BYTES = 16 * MIB
 
 With 8 connections a server took 9 MiB more than its pool's 24 (10.11.19, cgroup's count).
 """
+_LEAST_BUDGET = 2 * BESIDE_CACHE_BYTES
 _IDLE_POOL = 8 * MIB
 _OF_ALL = ("innodb_page_size", "innodb_buffer_pool_size")
 """The variables of InnoDB whose knobs every storage engine has, by other variables."""
@@ -234,7 +235,10 @@ def notes(engine: StorageEngine | None, knobs: Values) -> dict[str, str]:
 
 def refused(knobs: Values, workload: str) -> tuple[str, str] | None:
     """Return why these settings cannot run the workload, and what to ask for; None if they can."""
-    engine = of(knobs)
+    engine, pool_size_bytes = of(knobs), int(knobs.get("pool_size", 0))
+    if is_whole(knobs) and pool_size_bytes < _LEAST_BUDGET:
+        what = f"{LIMIT} = {POOL} with pool_size = {format_bytes(pool_size_bytes)} leaves no room for a cache"
+        return what, f"ask for a pool_size of {format_bytes(_LEAST_BUDGET)} or more"
     if engine is None:
         return None
     if workload not in ("hot_rows", "script") and not engine.is_transactional:
