@@ -164,6 +164,10 @@ class Analysis:
         if told.count == reads and told.work and (of_device := _device_reads(points)):
             reads, headline = of_device, metrics.per_work(of_device, told.work)
             compared = (headline, *compared)
+        of_axis = knob_words.get(axis or "")
+        if of_axis and of_axis.count and told.work:
+            headline = metrics.per_work(of_axis.count, told.work)
+            compared = (headline, *(name for name in compared if name != headline))
         return cls(sweep, points, axis, groups, headline, compared, reads, knob_words, fixed, workload)
 
     def metric(self, name: str) -> metrics.Metric:

@@ -155,7 +155,12 @@ class Target:
 
     def limits(self, pool: Pool) -> Sequence[Limit]:
         """Return the limits up to which pages stay dirty in a pool: none if the model knows no writes of this run."""
-        return limits(self.writing, pool.frames, self.seen.pool.frames, self.own)
+        return limits(self.writing_of(pool), pool.frames, self.seen.pool.frames, self.own)
+
+    def writing_of(self, pool: Pool) -> Writing:
+        """Return how the server writes dirty pages with the settings of a pool, or why that is unknown."""
+        writing = self.writing
+        return writing.under(pool.writing) if pool.writing and isinstance(writing, Flushing | DirtyBuffers) else writing
 
     @cached_property
     def traced(self) -> TracedRun:
@@ -192,10 +197,9 @@ def target(source: Source, overrides: Overrides, stored: Experiment | None = Non
     seen = source.seen(_values(source, manager, None))
     none = {name: column[:0] for name, column in source.trace.columns.items()}
     for point in plan.points:
-        frames, _ = _frames(source, manager, _pool_bytes(source, point), point.label)
-        pool = Pool(frames, _values(source, manager, point))
+        pool = _pool(source, manager, point)
         # Settings that this run cannot have had are refused at once.
-        _play(source, manager.name, manager.settings(seen, pool), frames, none, (0, 0, 0), {})
+        _play(source, manager.name, manager.settings(seen, pool), pool.frames, none, (0, 0, 0), {})
     writing = manager.writing(seen) if manager.writing else None
     settings = dict(manager.settings(seen, seen.pool))
     for limit in limits(writing, seen.pool.frames, seen.pool.frames, None):
@@ -213,7 +217,7 @@ def predict(target: Target, point: GridPoint, check: Callable[[], None]) -> Pred
     source, manager = target.source, target.manager
     pool_bytes = _pool_bytes(source, point)
     frames, nominal = _frames(source, manager, pool_bytes, point.label)
-    pool = Pool(frames, _values(source, manager, point))
+    pool = _pool(source, manager, point)
     played = _played(target, pool_bytes, pool, check)
 
     def yardstick(name: str, frames: int) -> Replayed:
@@ -314,7 +318,8 @@ class _Played:
 
 def _played(target: Target, pool_bytes: int, pool: Pool, check: Callable[[], None]) -> _Played:
     source = target.source
-    is_traced_point = pool_bytes == source.pool_bytes and pool.values == target.seen.pool.values
+    same_reads = pool_bytes == source.pool_bytes and pool.values == target.seen.pool.values
+    is_traced_point = same_reads and not pool.writing
     found = target.own if is_traced_point else target.replayed(pool, check)
     why = None if is_traced_point else target.manager.by_speed(pool)
     replays = _at_speeds(target, pool, found, check) if why else {}
@@ -322,7 +327,7 @@ def _played(target: Target, pool_bytes: int, pool: Pool, check: Callable[[], Non
     verdicts = [*_own_point(target), *target.verdicts, *_of_point(target, pool, found, speed)]
     counted = None if speed else found
     writes = written(
-        target.writing,
+        target.writing_of(pool),
         target.traced,
         target.limits(pool),
         pool.frames,
@@ -378,7 +383,7 @@ def _require_known(
     def ran(name: str) -> str:
         return source.run.point.swept.get(name) or source.setting(name).asked or str(base.asked.get(name, ""))
 
-    known = (engines.declaration(source.run.engine).results.pool, *manager.defaults)
+    known = (engines.declaration(source.run.engine).results.pool, *manager.defaults, *manager.only_writes)
     where = str(source.folder.path / "experiment.toml")
     require_known(known, overrides, experiment, ran, f"the model {manager.name}", where)
 
@@ -432,6 +437,20 @@ def _frames(source: Source, manager: BufferManager, pool_bytes: int, label: str)
             f"ask for 1 to {format_count(LARGEST_POOL)} pages of {format_bytes(source.page_size_bytes)}",
         )
     return frames, nominal
+
+
+def _pool(source: Source, manager: BufferManager, point: GridPoint) -> Pool:
+    """Return a point's pool and settings. Raises SpecError for a pool that cannot be replayed."""
+    frames, _ = _frames(source, manager, _pool_bytes(source, point), point.label)
+    return Pool(frames, _values(source, manager, point), dict(_writing(source, manager, point)))
+
+
+def _writing(source: Source, manager: BufferManager, point: GridPoint) -> Iterable[tuple[str, float]]:
+    """Yield the settings that only writes obey and that a point has otherwise than the traced run."""
+    for name in manager.only_writes:
+        planned, ran = point.settings.get(name), source.setting(name).value
+        if planned and planned.value is not None and planned.value != ran:
+            yield name, float(planned.value)
 
 
 def _values(source: Source, manager: BufferManager, point: GridPoint | None) -> dict[str, int]:

@@ -30,7 +30,9 @@ _NO_LIMIT = (
 
 
 def limits(writing: Writing, frames: int, traced_frames: int, own: Replayed | None) -> Sequence[Limit]:
-    """Return the limits up to which pages stay dirty in a pool: none, one, or two for a larger pool of InnoDB.
+    """Return the limits up to which pages stay dirty in a pool: none, one, or two.
+
+    InnoDB has two in a larger pool, and with another redo log.
 
     PostgreSQL's other limit follows from the reads of a replay (`written`).
 
@@ -40,8 +42,9 @@ def limits(writing: Writing, frames: int, traced_frames: int, own: Replayed | No
         return (writing.own,)
     if not isinstance(writing, Flushing):
         return ()
-    of_larger = writing.of_larger(own.flush_list_writes) if own and frames > traced_frames else None
-    return of_larger or (writing.own,)
+    if own is None or (frames <= traced_frames and writing.has_own_log):
+        return (writing.own,)
+    return writing.of_other(own.flush_list_writes, has_own_pool=frames == traced_frames) or (writing.own,)
 
 
 def written(
@@ -73,7 +76,8 @@ def written(
     else:
         first, *others = of_pool
         ends = [_end(first, found), *(_end(limit, at_limit(limit)) for limit in others)]
-    lacks_limit = isinstance(writing, Flushing) and frames > traced.pool_frames and len(ends) == 1
+    is_other = isinstance(writing, Flushing) and (frames > traced.pool_frames or not writing.has_own_log)
+    lacks_limit = is_other and len(ends) == 1
     doubts, why_not = list(_own(traced)), _NO_LIMIT if lacks_limit else None
     if isinstance(writing, DirtyBuffers) and writing.checkpoints < _LEAST_CHECKPOINTS:
         doubts.append(_few_checkpoints(writing))

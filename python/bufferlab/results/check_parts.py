@@ -145,6 +145,8 @@ class SettingWords:
     """The unit of a bare number: "KiB" makes "128" into "128 KiB"; "" for none."""
     values: Mapping[str, str] = field(default_factory=dict)
     """The words for single values, by value; each is understood without the setting's name."""
+    count: str = ""
+    """The count per unit of work that a sweep of the setting asks for: "writes"; "" for the workload's own metric."""
 
 
 @dataclass(frozen=True)

@@ -86,12 +86,15 @@ INNODB_KNOBS: tuple[Knob, ...] = (
     _count("max_dirty_pages_pct", "per cent of dirty pages above which it flushes as fast as it may", maximum=99),
     _count("max_dirty_pages_pct_lwm", "per cent of dirty pages at which it begins to flush early; 0: never",
            maximum=99),
-    _choice("doublewrite", _ON_OFF, "every page is written twice, so that a torn write can be repaired",
+    _choice("doublewrite", (*_ON_OFF, "detect_only"),
+            "every page is written twice, so that a torn write can be repaired; detect_only: its number alone",
+            value_versions=(("detect_only", "mysql >= 8.0.30"),),
             confounds="doublewrite buffer"),
     _size("log_file_size", "bytes of one redo log file; two of them before MariaDB 10.5", minimum=4 * MIB,
           maximum=512 * GIB, versions="mysql < 8.0.30; mariadb"),
-    _size("redo_log_capacity", "bytes of all redo log files together", minimum=8 * MIB, maximum=128 * GIB,
-          versions="mysql >= 8.0.30"),
+    # redo_log.py has each version's own variable.
+    _size("redo_log_capacity", "bytes of all redo log files together: how old a dirty page may get", minimum=8 * MIB,
+          maximum=128 * GIB),
     # When on, accesses per transaction depend on the size of the pool: a hit in it asks for one page instead of a path.
     _choice("adaptive_hash_index", _ON_OFF, "a hash index over hot pages; on, it hides page gets from the counters",
             auto=None, default="off",

@@ -14,7 +14,7 @@ from itertools import pairwise
 from typing import Any
 
 from bufferlab.engines.innodb import connection as innodb
-from bufferlab.engines.innodb import questions
+from bufferlab.engines.innodb import questions, redo_log
 from bufferlab.engines.innodb.metrics import LOOK_COUNTERS, LOOK_LEVELS
 from bufferlab.engines.servers.client import Client
 from bufferlab.engines.servers.existing.address import Address
@@ -172,7 +172,7 @@ class InnodbLook(Look):
                 values["log_age_bytes"] = _log_age(str(query("SHOW ENGINE INNODB STATUS")[0]["status"]))
             except (Refused, ValueError) as error:
                 why["log_age_bytes"] = f"{error}; GRANT PROCESS ON *.* TO the account would let it"
-        if capacity := _log_capacity(facts):
+        if capacity := redo_log.capacity_bytes(facts.settings):
             values["log_capacity_bytes"] = capacity
         return PoolLevels(values, why)
 
@@ -281,10 +281,3 @@ def _log_age(status: str) -> int:
     if not found["current"] or not found["checkpoint"]:
         raise ValueError("SHOW ENGINE INNODB STATUS does not tell the log's numbers")
     return int(found["current"][1]) - int(found["checkpoint"][1])
-
-
-def _log_capacity(facts: Facts) -> int:
-    settings = facts.settings
-    if capacity := settings.get("innodb_redo_log_capacity"):
-        return int(capacity)
-    return int(settings.get("innodb_log_file_size", 0)) * int(settings.get("innodb_log_files_in_group", 1))

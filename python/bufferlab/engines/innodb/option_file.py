@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bufferlab.engines.behaviour import EngineFailure
-from bufferlab.engines.innodb import control, programs, storage_engines
+from bufferlab.engines.innodb import control, programs, redo_log, storage_engines
 from bufferlab.engines.innodb.declaration import INNODB_KNOBS
 from bufferlab.engines.servers.builds import Build
 from bufferlab.engines.servers.client import Client
@@ -80,8 +80,13 @@ def option_file(
 
 
 def server_settings(flavour: str, version: str, knobs: Values) -> dict[str, str]:
-    """Return the option file's variables with their values; knobs that this version lacks are left out."""
-    asked = VARIABLES.settings(flavour, version, knobs, lambda name, value: str(value))
+    """Return the option file's variables with their values; knobs that this version lacks are left out.
+
+    Raises EngineFailure for knobs that set the same variable.
+    """
+    asked = redo_log.spelled(
+        flavour, version, VARIABLES.settings(flavour, version, knobs, lambda name, value: str(value))
+    )
     engine = storage_engines.of(knobs)
     if engine is not None:
         return storage_engines.settings(engine, knobs, asked)
@@ -160,6 +165,8 @@ def read_back(connection: Client, build: Build, knobs: Values, limit_bytes: int 
             actual[name] = knobs[name]
         elif behind in told:
             actual[name] = as_asked(name, told[behind])
+    if capacity := redo_log.capacity_bytes(told):
+        actual[redo_log.CAPACITY] = capacity
     if engine := storage_engines.of(knobs):
         cache, block = int(told[engine.cache]), int(told[engine.blocks[0]])
         actual |= {"pool_size": cache, "page_size": block}

@@ -332,7 +332,10 @@ RESULTS = EngineResults(
     own_work=("com_commit", "com_rollback"),
     waits=("row_lock_waits", "row_lock_ms"),
     device_reads=BLOCKS_FROM_STORAGE,
-    knob_words={"lru_scan_depth": SettingWords("the LRU scan depth", "LRU scan depth (pages)", "LRU scan depth")},
+    knob_words={
+        "lru_scan_depth": SettingWords("the LRU scan depth", "LRU scan depth (pages)", "LRU scan depth"),
+        "redo_log_capacity": SettingWords("the redo log capacity", "Redo log capacity", count="writes"),
+    },
     same_work=SAME_WORK,
     page_gets_vary=page_gets_vary,
     asked_for=asked_for,

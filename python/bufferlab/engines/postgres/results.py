@@ -157,7 +157,12 @@ RESULTS = EngineResults(
     is_server=True,
     log="wal_log_bytes",
     device_reads="device_pages",
-    knob_words={"memory_limit": SettingWords("the memory limit", "Memory limit"), "read_ahead": READ_AHEAD_WORDS},
+    knob_words={
+        "memory_limit": SettingWords("the memory limit", "Memory limit"),
+        "read_ahead": READ_AHEAD_WORDS,
+        "max_wal_size": SettingWords("max_wal_size", "max_wal_size", count="writes"),
+        "checkpoint_timeout": SettingWords("checkpoint_timeout", "checkpoint_timeout (s)", count="writes"),
+    },
     same_work=SAME_WORK,
     page_gets_limit=PAGE_GETS_LIMIT,
     # The server's processes publish their counters up to a second late: misses and transactions at once.

@@ -42,6 +42,8 @@ class Pool:
     frames: int
     values: Mapping[str, int]
     """Settings by the engine's names; a setting that was left to the server has its default."""
+    writing: Mapping[str, float] = field(default_factory=dict)
+    """The settings that only writes obey and that differ from the traced run's, in seconds and bytes."""
 
 
 @dataclass(frozen=True)
@@ -89,6 +91,8 @@ class BufferManager:
     """Returns the frames of a server's pool, from the bytes of a page and of the pool."""
     asks: tuple[str, ...] = ()
     """Settings of the engine, by its names, that `further` takes from `Traced.ran`."""
+    only_writes: tuple[str, ...] = ()
+    """Settings of the engine, by its names, that pages written depend on, and pages read do not."""
     presumes: Mapping[str, int | str] = field(default_factory=dict)
     """Settings of the engine that the model takes to have these values."""
     filled: float = 1.0

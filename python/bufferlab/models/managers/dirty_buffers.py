@@ -7,7 +7,8 @@ ends: for the run's own speed, and for the speed at which the time for reads fol
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 from bufferlab.models.managers.declaration import Traced
@@ -25,7 +26,7 @@ _WORK_SHARE = 0.1
 4 warehouses, pool of 30 %) 2.5 % of the sessions waited, and by the speeds of pools of 15 and 60 % reads took 2.6 %."""
 _MOST_SPEED = 4.0
 """The largest factor between the speeds of two pools."""
-_DEFAULTS: dict[str, float] = {
+DEFAULTS: dict[str, float] = {
     "bgwriter_delay": 0.2,
     "bgwriter_lru_maxpages": 100,
     "bgwriter_lru_multiplier": 2.0,
@@ -41,7 +42,7 @@ class DirtyBuffers:
     """The rules by which the traced run's server wrote dirty buffers."""
 
     ran: dict[str, float]
-    """The settings of `_DEFAULTS`, as the run had them."""
+    """The settings of `DEFAULTS`, as the run had them."""
     change_bytes: int
     image_bytes: int
     io_share: float | None
@@ -76,6 +77,10 @@ class DirtyBuffers:
         share = min(1.0, self.io_share + _WORK_SHARE)
         time = min(max(1 + share * (reads_ratio - 1), 1 / _MOST_SPEED), _MOST_SPEED)
         return 1 / time, self._at(1 / time, f"{1 / time:.2g} times the speed of the traced run, by its reads")
+
+    def under(self, settings: Mapping[str, float]) -> DirtyBuffers:
+        """Return the rules with other settings of `DEFAULTS`."""
+        return replace(self, ran={**self.ran, **settings})
 
     def _at(self, speed: float, why: str) -> Limit:
         """Return the rules for a load with this many times the run's speed. The trace's clock is the run's."""
@@ -117,7 +122,7 @@ def dirty_buffers(traced: Traced) -> DirtyBuffers | str:
     image_bytes = min(_PAGE_BYTES, round(log.value / images)) if images else 0
     waits = [count for _, count in traced.edges.course.get(_IO_WAITS, ())[1:-1]]
     return DirtyBuffers(
-        ran={name: traced.numbers.get(name, default) for name, default in _DEFAULTS.items()},
+        ran={name: traced.numbers.get(name, default) for name, default in DEFAULTS.items()},
         change_bytes=max(0, round((log.value - images * image_bytes) / changed)),
         image_bytes=image_bytes,
         io_share=sum(waits) / len(waits) / traced.connections if waits else None,

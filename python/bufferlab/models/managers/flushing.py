@@ -4,18 +4,20 @@ The page cleaner writes the oldest dirty pages. Each second it finds the number 
 (buf0flu.cc, page_cleaner_flush_pages_recommendation). The model takes the age from the run's samples, in the run's pool
 and in smaller ones. In a larger pool more pages reach this age, so that it rises. There the model takes the number of
 pages: that of the run, times the age's growth to the power of 1.5 (buf0flu.cc, af_get_pct_for_lsn). How much redo is
-written between two rounds of the cleaner depends on the load's speed, which is taken to be half or twice the run's.
+written between two rounds of the cleaner depends on the load's speed, which is taken to be slower or faster.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from bufferlab.models.limits import FEW_READS
 from bufferlab.models.managers.declaration import Traced
 
+REDO_CAPACITY = "redo_log_capacity"
+"""The setting that has the bytes of all files of the redo log."""
 EXCLUSIVE = frozenset((2, 4))
 """Latches under which a thread changes a page (sync0types.h, RW_X_LATCH and RW_SX_LATCH)."""
 _AGE, _CHECKPOINT_AGE = "innodb_oldest_change_age_bytes", "innodb_lsn_age_bytes"
@@ -26,6 +28,8 @@ _ROUND_S = 1.0
 """Time between two rounds of the page cleaner: before a round the oldest page is older by a round's redo."""
 _CHECKPOINTS_S = 7.0
 """Time between two checkpoints of servers before MySQL 8.0 (srv0srv.cc, SRV_MASTER_CHECKPOINT_INTERVAL)."""
+_SPEED = 1.5
+"""The factor between the speeds of two runs that differ in their redo logs alone: a margin."""
 _MOST_CHANGES = (1 << 32) - 1
 _DIRTY_LIMIT = "max_dirty_pages_pct"
 _DIRTY_LIMITS = (("mysql >= 8.0; mariadb >= 10.5", 90), ("mysql; mariadb", 75))
@@ -42,6 +46,12 @@ class Limit:
     """The largest age of a dirty page in bytes of redo, in the mean over the window; None if it follows from the
     replay."""
 
+    def times(self, factor: float) -> Limit:
+        """Return the limit with all ages this many times as long."""
+        course = [(at, min(round(factor * age), _MOST_CHANGES)) for at, age in self.settings["flush_age"]]
+        age_bytes = None if self.age_bytes is None else round(factor * self.age_bytes)
+        return Limit({**self.settings, "flush_age": course}, f"{factor:.2g} times {self.why}", age_bytes)
+
 
 @dataclass(frozen=True)
 class Flushing:
@@ -57,10 +67,29 @@ class Flushing:
     """The length of the window."""
     copies_per_page: float | None
     redo_bytes: int | None
+    capacity_bytes: float | None
+    """The capacity of the run's redo log; None if the run did not record it."""
+    has_own_log: bool = True
+    """Whether the redo log has the capacity of the traced run's."""
     depends_on = "the age that dirty pages reach, and so on the device"
 
-    def of_larger(self, list_writes: int) -> tuple[Limit, Limit] | None:
-        """Return the two limits of a larger pool, for loads of half and of twice the run's speed.
+    def under(self, settings: Mapping[str, float]) -> Flushing | str:
+        """Return how the server would write with another redo log; why that is unknown if the run's own is."""
+        if not self.capacity_bytes:
+            return "the traced run did not record the capacity of its redo log: record one anew"
+        factor = settings[REDO_CAPACITY] / self.capacity_bytes
+        return replace(
+            self,
+            own=self.own.times(factor),
+            latest=self.latest and self.latest.times(factor),
+            changes_at_a_round=factor * self.changes_at_a_round,
+            has_own_log=False,
+        )
+
+    def of_other(self, list_writes: int, *, has_own_pool: bool) -> tuple[Limit, Limit] | None:
+        """Return the two limits of a larger pool or another log, for a load slower and one faster than the run's.
+
+        With another log alone the load reads as much as the run's, so that its speed differs less.
 
         `list_writes` is how many pages the model writes from the flush list at the run's own point. If these are too
         few for a rate, the limits are the run's age and the latest one; None if the run did not sample the latter.
@@ -75,6 +104,8 @@ class Flushing:
                 {**(self.latest or self.own).settings, **rate, **({} if self.latest else {"flush_age": None})}, why
             )
 
+        if has_own_pool:
+            return at(1 / _SPEED, f"the speed of the traced run / {_SPEED}"), at(_SPEED, f"{_SPEED} times its speed")
         return at(0.5, "half the speed of the traced run"), at(2.0, "twice the speed of the traced run")
 
 
@@ -108,6 +139,7 @@ def flushing(traced: Traced) -> Flushing | str:
         seconds=edges.seconds,
         copies_per_page=copies / pages if pages and copies is not None else None,
         redo_bytes=None if written is None else round(written),
+        capacity_bytes=traced.numbers.get(REDO_CAPACITY),
     )
 
 

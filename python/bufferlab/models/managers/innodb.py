@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from bufferlab.models.limits import MOST_HISTORY, MOST_HISTORY_GROWTH
 from bufferlab.models.managers.declaration import BufferManager, Pool, Server, Traced
-from bufferlab.models.managers.flushing import flushing
+from bufferlab.models.managers.flushing import REDO_CAPACITY, flushing
 from bufferlab.results.page_traces import Verdict
 from bufferlab.results.window import Window
 
@@ -132,6 +132,7 @@ _UP_TO_10_4 = BufferManager(
     ),
     servers="mysql >= 5.6, < 8.0; mariadb >= 10.2, < 10.5",
     further=lambda traced, _pool: {"wakes_cleaner": traced.server.is_in(_WAKES_CLEANER)},
+    only_writes=(REDO_CAPACITY,),
     presumes={"buffer_pool_instances": 1, "change_buffering": "none"},
     read_ahead=("innodb_buffer_pool_read_ahead", "innodb_buffer_pool_read_ahead_rnd"),
     filled=_FILLED,
@@ -160,6 +161,7 @@ MANAGERS = (
         servers="mariadb >= 10.5",
         frames=_frames,
         further=lambda _traced, _pool: {},
+        only_writes=(),
         writing=None,
     ),
 )

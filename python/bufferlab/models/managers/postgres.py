@@ -7,7 +7,7 @@ ring is; dirty_buffers.py says how dirty pages are written.
 from __future__ import annotations
 
 from bufferlab.models.managers.declaration import BufferManager, Pool, Settings, Traced
-from bufferlab.models.managers.dirty_buffers import dirty_buffers
+from bufferlab.models.managers.dirty_buffers import DEFAULTS, dirty_buffers
 from bufferlab.results.page_traces import PagesOfObject
 
 _RING_BUFFERS = 32
@@ -91,5 +91,6 @@ MANAGER = BufferManager(
     servers="postgres >= 15, < 20",
     further=_further,
     writing=dirty_buffers,
+    only_writes=tuple(DEFAULTS),
     asks=("io_combine_limit", "io_max_combine_limit", "effective_io_concurrency", "max_connections", *_PROCESSES),
 )
