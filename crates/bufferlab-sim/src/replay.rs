@@ -41,6 +41,9 @@ pub struct Counts {
     pub single_page_writes: u64,
     /// Dirty pages that PostgreSQL's checkpoints wrote. Zero in other managers.
     pub checkpoint_writes: u64,
+    /// First changes of pages after a checkpoint's begin, which PostgreSQL logs with the whole page. Zero in other
+    /// managers.
+    pub page_images: u64,
 }
 
 impl Counts {
@@ -59,6 +62,7 @@ impl Counts {
             flush_list_writes: of(self.flush_list_writes, other.flush_list_writes),
             single_page_writes: of(self.single_page_writes, other.single_page_writes),
             checkpoint_writes: of(self.checkpoint_writes, other.checkpoint_writes),
+            page_images: of(self.page_images, other.page_images),
         }
     }
 
@@ -375,20 +379,22 @@ mod tests {
 
     #[test]
     fn a_window_has_what_each_count_grew_by() {
-        let of = |counts: [u64; 12]| {
+        let of = |counts: [u64; 13]| {
             let [misses, prefetch_reads, creates, evictions, made_young, not_made_young, rest @ ..] = counts;
             let [guessed_scan_gets, ring_reuses, lru_writes, flush_list_writes, rest @ ..] = rest;
-            let [single_page_writes, checkpoint_writes] = rest;
+            let [single_page_writes, checkpoint_writes, page_images] = rest;
             let of_managers =
                 Counts { made_young, not_made_young, guessed_scan_gets, ring_reuses, ..Counts::default() };
             let written =
                 Counts { lru_writes, flush_list_writes, single_page_writes, checkpoint_writes, ..of_managers };
+            let written = Counts { page_images, ..written };
             Counts { misses, prefetch_reads, creates, evictions, ..written }
         };
         let grown =
-            of([11, 22, 33, 44, 55, 66, 77, 88, 99, 110, 121, 132]) - of([1, 3, 5, 7, 9, 13, 17, 19, 23, 29, 31, 37]);
-        assert_eq!(grown, of([10, 19, 28, 37, 46, 53, 60, 69, 76, 81, 90, 95]));
+            of([11, 22, 33, 44, 55, 66, 77, 88, 99, 110, 121, 132, 143])
+            - of([1, 3, 5, 7, 9, 13, 17, 19, 23, 29, 31, 37, 41]);
+        assert_eq!(grown, of([10, 19, 28, 37, 46, 53, 60, 69, 76, 81, 90, 95, 102]));
         assert_eq!(grown + grown, grown.times(2.0));
-        assert_eq!(of([3; 12]).times(0.5), of([2; 12]), "half a page is rounded up");
+        assert_eq!(of([3; 13]).times(0.5), of([2; 13]), "half a page is rounded up");
     }
 }

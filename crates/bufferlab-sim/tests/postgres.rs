@@ -340,6 +340,7 @@ impl Manager for Naive {
             if access.latch % 4 != 2 {
                 let is_first = self.writers.logged.insert(access.page);
                 self.writers.log_bytes += log.change_bytes + if is_first { log.image_bytes } else { 0 };
+                self.counts.page_images += u64::from(is_first);
             }
             if let Some(at) = self.find(access.page) {
                 self.buffers[at].as_mut().expect("just found").is_dirty = true;
@@ -445,7 +446,7 @@ proptest! {
         let mut again = Naive::new(size, &PostgresSettings { writes: None, ..naive.settings.clone() });
         events.play_to_both(&mut clean, &mut again, |pool| pool.frames_used() <= size);
         let of = fast.counts();
-        let without = Counts { lru_writes: 0, single_page_writes: 0, checkpoint_writes: 0, ..of };
+        let without = Counts { lru_writes: 0, single_page_writes: 0, checkpoint_writes: 0, page_images: 0, ..of };
         prop_assert_eq!(clean.counts(), without);
     }
 

@@ -95,7 +95,7 @@ def read(path: Path) -> Source:
     """
     trace = page_trace.read(path)
     record, run, where = trace.record, trace.record.run, str(trace.record.folder)
-    edges = Window.of(trace.samples)
+    edges = Window.of(trace.samples, courses=record.registry.courses)
     if run.engine not in engines.names(hidden=True):
         raise DataFileError(f'there is no engine "{run.engine}"', where, RECORD_AGAIN)
     pool = run.settings.get(engines.declaration(run.engine).results.pool, StoredSetting()).value

@@ -8,6 +8,7 @@ ends. So has that of another pool of PostgreSQL, whose checkpoints go by the clo
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from math import prod
 from typing import Any
 
 from bufferlab.models.limits import FEW_READS, OWN_WRITES_LIMIT
@@ -88,7 +89,7 @@ def written(
         ends=ends,
         why_not=why_not,
         copies_per_page=writing.copies_per_page,
-        redo_bytes=writing.redo_bytes,
+        redo_bytes=_redo_bytes(ends) or writing.redo_bytes,
         doubts=doubts,
         **common,
     )
@@ -98,14 +99,18 @@ def _by_speed(
     writing: DirtyBuffers, traced: TracedRun, frames: int, found: Replayed, at_limit: Callable[[Limit], Replayed]
 ) -> list[WritesEnd]:
     """Return the ends of a pool of PostgreSQL, that of the slower load first; one for the traced run's own pool."""
-    own = _end(writing.own, found)
+
+    def end(limit: Limit, found: Replayed) -> WritesEnd:
+        return _end(limit, found).model_copy(update={"redo_bytes": max(0, writing.log_bytes(found.page_images))})
+
+    own = end(writing.own, found)
     if frames == traced.pool_frames or not traced.modelled_reads or found.reads == traced.modelled_reads:
         return [own]
     speed, limit = writing.other(found.reads / traced.modelled_reads)
     # A slower load has more checkpoints in a transaction's time.
     if own.checkpoint_writes <= _FEW_BY_CHECKPOINTS * min(speed, 1.0) * own.pages:
         return [own]
-    other = _end(limit, at_limit(limit))
+    other = end(limit, at_limit(limit))
     return [other, own] if speed < 1 else [own, other]
 
 
@@ -119,6 +124,12 @@ def _end(limit: Limit, found: Replayed) -> WritesEnd:
         checkpoint_writes=found.checkpoint_writes,
         reads=found.reads,
     )
+
+
+def _redo_bytes(ends: Sequence[WritesEnd]) -> int | None:
+    """Return the geometric mean of the ends' bytes of log; None if these do not depend on the settings."""
+    found = [end.redo_bytes for end in ends if end.redo_bytes is not None]
+    return round(prod(found) ** (1 / len(found))) if found else None
 
 
 def _own(traced: TracedRun) -> Iterable[WritesDoubt]:

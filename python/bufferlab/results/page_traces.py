@@ -130,6 +130,8 @@ class Replayed(_Strict):
     """Dirty pages that a thread of InnoDB or a session of PostgreSQL wrote for a frame that it waited for."""
     checkpoint_writes: int = Field(default=0, ge=0)
     """Dirty pages that PostgreSQL's checkpoints wrote; 0 in other managers."""
+    page_images: int = Field(default=0, ge=0)
+    """Pages that PostgreSQL logs whole, at their first change after a checkpoint's begin; 0 in other managers."""
     frames_used: int = Field(ge=0)
     """Frames that hold a page at the window's end."""
     brought_in_since_start: int = Field(ge=0)

@@ -35,6 +35,8 @@ class WritesEnd(_Strict):
     """Dirty pages that a checkpoint wrote."""
     reads: int = Field(ge=0)
     """Pages read in the same replay."""
+    redo_bytes: int | None = Field(default=None, ge=0)
+    """Bytes written to the log at this end; None if they do not depend on the settings."""
 
     @property
     def pages(self) -> int:
@@ -66,7 +68,8 @@ class PredictedWrites(_Strict):
     copies_per_page: float | None = Field(default=None, ge=0)
     """Copies in the doublewrite buffer for each page written, in the traced run; None if it did not count them."""
     redo_bytes: int | None = Field(default=None, ge=0)
-    """Bytes written to the redo log, or to the WAL, in the traced window; None if the run did not count them."""
+    """Bytes written to the redo log, or to the WAL: those of the traced window, or of two ends the geometric mean. None
+    if the run did not count them."""
     doubts: list[WritesDoubt] = []
 
     @property

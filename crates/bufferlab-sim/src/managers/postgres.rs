@@ -196,7 +196,7 @@ impl Postgres {
         let Some(writers) = &mut self.writers else { return };
         let page = &mut self.pages[page as usize];
         if is_change {
-            writers.log_change(page);
+            self.counts.page_images += writers.log_change(page);
         }
         if page.buffer != NONE {
             page.marks |= DIRTY;

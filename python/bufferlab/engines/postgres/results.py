@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from bufferlab.engines.postgres.metrics import DERIVED, RAW, TABLES_GETS
+from bufferlab.engines.postgres.metrics import DERIVED, RAW, TABLES_GETS, Views
 from bufferlab.engines.read_ahead_words import READ_AHEAD_WORDS
 from bufferlab.results.check_parts import (
     Check,
@@ -164,6 +164,10 @@ RESULTS = EngineResults(
         "checkpoint_timeout": SettingWords("checkpoint_timeout", "checkpoint_timeout (s)", count="writes"),
     },
     same_work=SAME_WORK,
+    # The bytes of a whole page in the log follow from how these grow together (models/managers/dirty_buffers.py).
+    courses=frozenset(
+        one.name for one in (Views.postgres_wal_bytes, Views.postgres_wal_records, Views.postgres_wal_fpi)
+    ),
     page_gets_limit=PAGE_GETS_LIMIT,
     # The server's processes publish their counters up to a second late: misses and transactions at once.
     own_work=("postgres_database_xact_commit", "postgres_database_xact_rollback"),

@@ -86,7 +86,7 @@ def _pinning_processes(traced: Traced) -> int:
 
 MANAGER = BufferManager(
     name="postgres",
-    version=5,
+    version=6,
     meaning="PostgreSQL's shared buffers: a clock sweep with usage counts, and rings for scans of large tables",
     servers="postgres >= 15, < 20",
     further=_further,

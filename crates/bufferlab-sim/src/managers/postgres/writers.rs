@@ -96,14 +96,16 @@ impl Writers {
         }
     }
 
-    /// Logs a change of a page, with the whole page if the log lacks it.
+    /// Logs a change of a page, with the whole page if the log lacks it; returns the pages logged whole.
     #[inline]
-    pub fn log_change(&mut self, page: &mut Page) {
-        if page.marks & LOGGED == 0 {
-            page.marks |= LOGGED;
-            self.log_bytes += self.log.image_bytes;
-        }
+    pub fn log_change(&mut self, page: &mut Page) -> u64 {
         self.log_bytes += self.log.change_bytes;
+        if page.marks & LOGGED != 0 {
+            return 0;
+        }
+        page.marks |= LOGGED;
+        self.log_bytes += self.log.image_bytes;
+        1
     }
 
     /// Returns the time of the next work.
