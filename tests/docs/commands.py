@@ -161,6 +161,8 @@ EXCUSED: dict[str, str] = {
     "--sweep pool_size=5%,10%,20%,30%,40%,60%,80%": "as the one above",
     "tools/scale-table /var/tmp/scale": "takes ten minutes of one core",
     "tools/scale-errors /var/tmp/scale-errors": "takes a quarter of an hour of one core",
+    "./bufferlab run redo-size --server mysql-5.7": "takes half an hour and a fetched server; its plan is tested",
+    "./bufferlab run redo-size --engine postgres --server postgres-17": "as the one above",
     "./bufferlab run scan-depth --server mysql-5.7": "takes half an hour and a fetched server; its plan is tested",
     "./bufferlab run scan-depth --server mysql-5.7 --duration 30s": "as the one above",
     "./bufferlab run scan-depth --engine mariadb --server mariadb-10.11": "as the one above",

@@ -23,6 +23,7 @@ from bufferlab.engines.innodb import (
     control,
     option_file,
     programs,
+    redo_log,
     table_sizes,
 )
 from bufferlab.engines.innodb.connection import FORM, connect
@@ -237,6 +238,31 @@ def test_what_a_private_servers_safety_rests_on_is_not_passed_through(tmp_path: 
 def test_a_setting_is_one_line(tmp_path: Path, name: str, value: str) -> None:
     with pytest.raises(EngineFailure, match="does not fit"):
         written({name: value}, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("flavour", "version", "variable", "value"),
+    [
+        ("mysql", "5.7.22", "innodb_log_file_size", 32 * MIB),
+        ("mysql", "8.0.30", "innodb_redo_log_capacity", 64 * MIB),
+        ("mariadb", "10.4.34", "innodb_log_file_size", 32 * MIB),
+        ("mariadb", "10.11.19", "innodb_log_file_size", 64 * MIB),
+    ],
+)
+def test_the_redo_log_has_the_capacity_asked_for_by_each_versions_own_variable(
+    flavour: str, version: str, variable: str, value: int
+) -> None:
+    written = option_file.server_settings(flavour, version, {"redo_log_capacity": 64 * MIB})
+    assert written == {variable: str(value)}
+    files = {"innodb_log_files_in_group": "2"} if value == 32 * MIB else {}
+    assert redo_log.capacity_bytes({**written, **files}) == 64 * MIB
+
+
+def test_a_redo_log_has_one_size() -> None:
+    asked = {"redo_log_capacity": 64 * MIB, "log_file_size": 64 * MIB}
+    with pytest.raises(EngineFailure, match="set the same"):
+        option_file.server_settings("mysql", "5.7.22", asked)
+    assert redo_log.capacity_bytes({}) == 0
 
 
 @pytest.mark.parametrize(

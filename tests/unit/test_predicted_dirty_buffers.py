@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from bufferlab.models.managers.dirty_buffers import DirtyBuffers
+from bufferlab.models.managers.dirty_buffers import DirtyBuffers, bytes_of_an_image
+from bufferlab.results.window import Window
 from support.fake import Bench
 from support.predicted import told
 from support.traced import CREATE, DIRTY, GET, Access, build
@@ -93,7 +94,7 @@ def test_the_speed_of_another_pool_follows_from_its_reads_if_waits_were_sampled(
 ) -> None:
     ran = {"bgwriter_delay": 0.2, "bgwriter_lru_maxpages": 100, "bgwriter_lru_multiplier": 2.0,
            "checkpoint_timeout": 30.0, "checkpoint_completion_target": 0.9, "max_wal_size": 1 << 30}  # fmt: skip
-    found = DirtyBuffers(ran, 100, 8192, io_share, redo_bytes=270 << 20, seconds=120.0)
+    found = DirtyBuffers(ran, 100, 8192, io_share, redo_bytes=270 << 20, images=0, seconds=120.0)
     factor, limit = found.other(reads_ratio)
     assert factor == pytest.approx(speed)
     rules = limit.settings["writes"]
@@ -119,3 +120,47 @@ def test_a_run_that_lacks_what_writes_need_says_why(
     (found,) = writes(bench, traced(tmp_path, **asked).path)
     assert why in found["why_not"]
     assert found["pages"] is None
+
+
+def test_checkpoints_come_by_the_size_of_the_log_that_was_asked_for(bench: Bench, tmp_path: Path) -> None:
+    # 116 rounds of ten changes in 128 s log 1 GiB: a checkpoint begins after each eighth of it, or after half.
+    counters = {**COUNTERS, "postgres_wal_bytes": 1 << 30, "postgres_wal_fpi": 0}
+    warm_up = [(page, CREATE) for page in range(10)]
+    run = traced(tmp_path, warm_up, FEW * 116, counters=counters, step_us=100_000, warm_up_step_us=1000)
+    found = told(bench, run.path, "--sweep", "max_wal_size=256MiB,1GiB,64GiB")["predictions"]
+    often, seldom, never = (one["writes"]["ends"][0]["checkpoint_writes"] for one in found)
+    assert often == 10 * 8
+    assert seldom == 10
+    assert never == 0
+
+
+def test_a_checkpoint_logs_each_page_whole_once_more(bench: Bench, tmp_path: Path) -> None:
+    counters = {**COUNTERS, "postgres_wal_bytes": 10 * 8192 + 1160 * 100, "postgres_wal_fpi": 10}
+    warm_up = [(page, CREATE) for page in range(10)]
+    slow = {"step_us": 100_000, "warm_up_step_us": 1000}
+    run = traced(tmp_path, warm_up, FEW * 116, counters=counters, **slow)
+    own, often = (
+        one["writes"]["redo_bytes"]
+        for one in told(bench, run.path, "--sweep", "checkpoint_timeout=24h,30s")["predictions"]
+    )
+    # New pages are whole in the log already, and after each of three checkpoints the next change of a page is so again.
+    assert often - own == 3 * 10 * 8192
+
+
+def course(images: list[int], records: list[int], of_image: int, of_record: int) -> Window:
+    """A window whose log grew each second by these images and records."""
+    log = [of_image * a + of_record * b for a, b in zip(images, records, strict=True)]
+    grown = {"postgres_wal_fpi": images, "postgres_wal_records": records, "postgres_wal_bytes": log}
+    counts = {
+        name: tuple((float(at), float(sum(steps[:at]))) for at in range(len(steps) + 1))
+        for name, steps in grown.items()
+    }
+    return Window({}, {}, float(len(images)), {}, counts)
+
+
+def test_the_bytes_of_an_image_follow_from_how_the_log_grows() -> None:
+    falls = [2000, 900, 400, 200, 100, 50, 25, 12, 2100, 800]
+    assert bytes_of_an_image(course(falls, [3000] * 10, 7200, 105)) == 7200
+    assert bytes_of_an_image(course(falls[:6], [3000] * 6, 7200, 105)) is None, "too few seconds"
+    assert bytes_of_an_image(course([100] * 10, [3000] * 10, 7200, 105)) is None, "all seconds are alike"
+    assert bytes_of_an_image(Window({}, {}, None)) is None

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from bufferlab.chapter.analysis import Analysis
 from bufferlab.models.changes import changes_of
 from bufferlab.registry import open_sweep
 from bufferlab.results.predicted_writes import PredictedWrites, WritesEnd
@@ -187,3 +188,25 @@ def test_a_range_stands_for_its_middle_unless_it_is_too_wide() -> None:
     assert (both.page_bytes, both.copy_bytes, both.waiting_share) == (8000, 4000, 0.2)
     none = both.model_copy(update={"why_not": "too wide"})
     assert (none.least_pages, none.pages, none.page_bytes, none.waiting_share) == (64, None, None, None)
+
+
+def test_in_another_redo_log_pages_get_older_or_less_old_by_its_share(bench: Bench, tmp_path: Path) -> None:
+    many = [(page, GET) for page in range(100)]
+    asked = {**SERVER, "knobs": ALONE, "latch": 2, "counters": COUNTERS, "gauges": {AGE: (1000.0, 1000.0)}}
+    folder = build(tmp_path, many, many * 30, actual={"redo_log_capacity": 96 << 20}, **asked)
+    sweep = ("--sweep", "redo_log_capacity=24MiB,96MiB,384MiB,6GiB")
+    answer = told(bench, folder.path, *sweep)
+    smaller, own, larger, largest = (one["writes"] for one in answer["predictions"])
+    assert Analysis.of(open_sweep(Path(answer["sweep"]))).headline == "writes_per_new_order"
+    assert [len(one["ends"]) for one in (smaller, own, larger, largest)] == [2, 1, 2, 2]
+    assert (own["pages"], own["ends"][0]["age_bytes"]) == (300, 1000)
+    assert smaller["least_pages"] == smaller["most_pages"] == 300, "each of three rounds writes all 100 pages"
+    # Of four times the age, a round's oldest page has a quarter to a half: it asks for an eighth to a third of 100.
+    assert 0 < larger["least_pages"] < larger["most_pages"] < 300
+    assert largest["most_pages"] < larger["least_pages"]
+
+
+def test_another_redo_log_needs_the_capacity_of_the_runs_own(bench: Bench, tmp_path: Path) -> None:
+    (found,) = told(bench, traced(tmp_path).path, "--sweep", "redo_log_capacity=64MiB")["predictions"]
+    assert "did not record the capacity of its redo log" in found["writes"]["why_not"]
+    assert found["found"]["reads"] == 0, "reads do not depend on it"

@@ -189,7 +189,7 @@ def test_auto_is_not_set_where_nothing_of_ours_is_meant() -> None:
         (("page_cleaners", "2"), "5.6.24", "mysql 5.6.24 has no page_cleaners; MySQL 5.7.4 or later"),
         (("page_size", "32k"), "5.6.24", "mysql 5.6.24 has no page_size = 32KiB; MySQL 5.7.6 or later"),
         (("log_file_size", "64MiB"), "8.4.0", "mysql 8.4.0 has no log_file_size; MySQL before 8.0.30"),
-        (("redo_log_capacity", "64MiB"), "8.0.15", "mysql 8.0.15 has no redo_log_capacity; MySQL 8.0.30 or later"),
+        (("doublewrite", "detect_only"), "8.0.15", "mysql 8.0.15 has no doublewrite = detect_only; MySQL 8.0.30 or"),
     ],
 )
 def test_a_knob_the_version_lacks_is_refused_with_the_versions_that_have_it(

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 
 from bufferlab.engines.declaration import RATES_OF_SERVERS, EngineDeclaration
@@ -87,7 +88,7 @@ INNODB_KNOBS: tuple[Knob, ...] = (
     _count("max_dirty_pages_pct_lwm", "per cent of dirty pages at which it begins to flush early; 0: never",
            maximum=99),
     _choice("doublewrite", (*_ON_OFF, "detect_only"),
-            "every page is written twice, so that a torn write can be repaired; detect_only: its number alone",
+            "every page is written twice, so that a torn write can be repaired; detect_only (MySQL): its number alone",
             value_versions=(("detect_only", "mysql >= 8.0.30"),),
             confounds="doublewrite buffer"),
     _size("log_file_size", "bytes of one redo log file; two of them before MariaDB 10.5", minimum=4 * MIB,
@@ -134,7 +135,15 @@ INNODB_KNOBS: tuple[Knob, ...] = (
 
 def knobs_of(flavour: str) -> tuple[Knob, ...]:
     """Return the knobs that at least one version of this flavour's server has, and the knob `server`."""
-    return (server_knob(flavour), *(knob for knob in INNODB_KNOBS if not knob.versions or flavour in knob.versions))
+    known = (knob for knob in INNODB_KNOBS if not knob.versions or flavour in knob.versions)
+    return (server_knob(flavour), *(_values_of(flavour, knob) for knob in known))
+
+
+def _values_of(flavour: str, knob: Knob) -> Knob:
+    """Return the knob without the values that no version of this flavour's server has."""
+    own = tuple((value, versions) for value, versions in knob.value_versions if flavour in versions)
+    lacking = {value for value, _ in knob.value_versions} - {value for value, _ in own}
+    return replace(knob, choices=tuple(word for word in knob.choices if word not in lacking), value_versions=own)
 
 
 _DEPTH = 1536

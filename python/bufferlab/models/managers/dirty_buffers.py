@@ -132,7 +132,7 @@ def dirty_buffers(traced: Traced) -> DirtyBuffers | str:
         return f"the run did not count its log: {log.reason}"
     images = traced.edges.change(_IMAGES).value or 0.0
     most_bytes = min(_PAGE_BYTES, round(log.value / images)) if images else 0
-    image_bytes = min(most_bytes, _image_bytes(traced.edges) or _PAGE_BYTES)
+    image_bytes = min(most_bytes, bytes_of_an_image(traced.edges) or _PAGE_BYTES)
     waits = [count for _, count in traced.edges.course.get(_IO_WAITS, ())[1:-1]]
     return DirtyBuffers(
         ran={name: traced.numbers.get(name, default) for name, default in DEFAULTS.items()},
@@ -145,7 +145,7 @@ def dirty_buffers(traced: Traced) -> DirtyBuffers | str:
     )
 
 
-def _image_bytes(window: Window) -> int | None:
+def bytes_of_an_image(window: Window) -> int | None:
     """Return the bytes of a page logged whole, which lacks the page's free space (xloginsert.c, XLogRecordAssemble).
 
     Just after a checkpoint begins many pages are logged whole, and later few. So the log's bytes of each second are
