@@ -206,6 +206,13 @@ def test_in_another_redo_log_pages_get_older_or_less_old_by_its_share(bench: Ben
     assert largest["most_pages"] < larger["least_pages"]
 
 
+def test_without_a_doublewrite_buffer_pages_are_written_once(bench: Bench, tmp_path: Path) -> None:
+    folder = traced(tmp_path, actual={"doublewrite": "on"})
+    on, off = told(bench, folder.path, "--sweep", "doublewrite=on,off")["predictions"]
+    assert [one["writes"]["page_bytes"] for one in (on, off)] == [30 * 16384] * 2
+    assert [one["writes"]["copy_bytes"] for one in (on, off)] == [30 * 16384, 0]
+
+
 def test_another_redo_log_needs_the_capacity_of_the_runs_own(bench: Bench, tmp_path: Path) -> None:
     (found,) = told(bench, traced(tmp_path).path, "--sweep", "redo_log_capacity=64MiB")["predictions"]
     assert "did not record the capacity of its redo log" in found["writes"]["why_not"]

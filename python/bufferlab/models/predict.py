@@ -16,7 +16,7 @@ from typing import Any
 from bufferlab.engines import registry as engines
 from bufferlab.engines.native import native
 from bufferlab.errors import DataFileError, Problem, SpecError
-from bufferlab.knob import Value
+from bufferlab.knob import Native, Value
 from bufferlab.models.ahead import Watch, replay_bytes
 from bufferlab.models.limits import FEW_READS, OWN_LIMIT, READ_AHEAD_LIMIT, SPEED_LIMIT
 from bufferlab.models.managers import innodb, postgres, sqlite
@@ -445,12 +445,12 @@ def _pool(source: Source, manager: BufferManager, point: GridPoint) -> Pool:
     return Pool(frames, _values(source, manager, point), dict(_writing(source, manager, point)))
 
 
-def _writing(source: Source, manager: BufferManager, point: GridPoint) -> Iterable[tuple[str, float]]:
+def _writing(source: Source, manager: BufferManager, point: GridPoint) -> Iterable[tuple[str, Native]]:
     """Yield the settings that only writes obey and that a point has otherwise than the traced run."""
     for name in manager.only_writes:
         planned, ran = point.settings.get(name), source.setting(name).value
         if planned and planned.value is not None and planned.value != ran:
-            yield name, float(planned.value)
+            yield name, planned.value
 
 
 def _values(source: Source, manager: BufferManager, point: GridPoint | None) -> dict[str, int]:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from bufferlab import versions
 from bufferlab.engines.native import native
+from bufferlab.knob import Native
 from bufferlab.results.page_traces import PagesOfObject, Verdict
 from bufferlab.results.window import Window
 
@@ -42,7 +43,7 @@ class Pool:
     frames: int
     values: Mapping[str, int]
     """Settings by the engine's names; a setting that was left to the server has its default."""
-    writing: Mapping[str, float] = field(default_factory=dict)
+    writing: Mapping[str, Native] = field(default_factory=dict)
     """The settings that only writes obey and that differ from the traced run's, in seconds and bytes."""
 
 

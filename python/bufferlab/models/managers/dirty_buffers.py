@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from bufferlab.knob import Native
 from bufferlab.models.managers.declaration import Traced
 from bufferlab.models.managers.flushing import Limit
 from bufferlab.results.window import Window
@@ -91,9 +92,9 @@ class DirtyBuffers:
         time = min(max(1 + share * (reads_ratio - 1), 1 / _MOST_SPEED), _MOST_SPEED)
         return 1 / time, self._at(1 / time, f"{1 / time:.2g} times the speed of the traced run, by its reads")
 
-    def under(self, settings: Mapping[str, float]) -> DirtyBuffers:
+    def under(self, settings: Mapping[str, Native]) -> DirtyBuffers:
         """Return the rules with other settings of `DEFAULTS`."""
-        return replace(self, ran={**self.ran, **settings})
+        return replace(self, ran={**self.ran, **{name: float(value) for name, value in settings.items()}})
 
     def _at(self, speed: float, why: str) -> Limit:
         """Return the rules for a load with this many times the run's speed. The trace's clock is the run's."""

@@ -13,11 +13,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from bufferlab.knob import Native
 from bufferlab.models.limits import FEW_READS
 from bufferlab.models.managers.declaration import Traced
 
 REDO_CAPACITY = "redo_log_capacity"
 """The setting that has the bytes of all files of the redo log."""
+_DOUBLEWRITE = "doublewrite"
+ONLY_WRITES = (REDO_CAPACITY, _DOUBLEWRITE)
+"""The settings that change pages and bytes written, and no reads."""
 EXCLUSIVE = frozenset((2, 4))
 """Latches under which a thread changes a page (sync0types.h, RW_X_LATCH and RW_SX_LATCH)."""
 _AGE, _CHECKPOINT_AGE = "innodb_oldest_change_age_bytes", "innodb_lsn_age_bytes"
@@ -73,11 +77,16 @@ class Flushing:
     """Whether the redo log has the capacity of the traced run's."""
     depends_on = "the age that dirty pages reach, and so on the device"
 
-    def under(self, settings: Mapping[str, float]) -> Flushing | str:
-        """Return how the server would write with another redo log; why that is unknown if the run's own is."""
+    def under(self, settings: Mapping[str, Native]) -> Flushing | str:
+        """Return how the server would write with settings of `ONLY_WRITES`, or the reason why that is unknown."""
+        if copies := settings.get(_DOUBLEWRITE):
+            with_copies = replace(self, copies_per_page=1.0 if copies == "on" else 0.0)
+            return with_copies.under({name: value for name, value in settings.items() if name != _DOUBLEWRITE})
+        if REDO_CAPACITY not in settings:
+            return self
         if not self.capacity_bytes:
             return "the traced run did not record the capacity of its redo log: record one anew"
-        factor = settings[REDO_CAPACITY] / self.capacity_bytes
+        factor = float(settings[REDO_CAPACITY]) / self.capacity_bytes
         return replace(
             self,
             own=self.own.times(factor),

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from bufferlab.models.limits import MOST_HISTORY, MOST_HISTORY_GROWTH
 from bufferlab.models.managers.declaration import BufferManager, Pool, Server, Traced
-from bufferlab.models.managers.flushing import REDO_CAPACITY, flushing
+from bufferlab.models.managers.flushing import ONLY_WRITES, flushing
 from bufferlab.results.page_traces import Verdict
 from bufferlab.results.window import Window
 
@@ -132,7 +132,7 @@ _UP_TO_10_4 = BufferManager(
     ),
     servers="mysql >= 5.6, < 8.0; mariadb >= 10.2, < 10.5",
     further=lambda traced, _pool: {"wakes_cleaner": traced.server.is_in(_WAKES_CLEANER)},
-    only_writes=(REDO_CAPACITY,),
+    only_writes=ONLY_WRITES,
     presumes={"buffer_pool_instances": 1, "change_buffering": "none"},
     read_ahead=("innodb_buffer_pool_read_ahead", "innodb_buffer_pool_read_ahead_rnd"),
     filled=_FILLED,
