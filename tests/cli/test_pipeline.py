@@ -123,6 +123,8 @@ def test_debug_shows_the_causes_of_a_workers_error(bench: Bench) -> None:
     ended = bench.run(bench.experiment(knobs='behave = "io_error"', repetitions=1), "--debug")
     assert "the worker's error, with its causes:\nTraceback (most recent call last):" in ended.err
     assert "in _misbehave" in ended.err
+    assert " ms bufferlab." in ended.err
+    assert "matplotlib" not in ended.err, "of libraries only warnings are shown"
     assert "causes" not in "".join(path.read_text() for path in bench.sweep_path().glob("runs/*/run.json"))
     quiet = bench.run(bench.experiment(knobs='behave = "io_error"', repetitions=1))
     assert "Traceback" not in quiet.err

@@ -141,7 +141,9 @@ def run(arguments: Sequence[str]) -> int:
     if debug:
         import logging
 
-        logging.basicConfig(level=logging.DEBUG, stream=sys.stderr, format=_LOG_FORMAT)
+        # Of libraries only warnings: matplotlib would list every font of the host.
+        logging.basicConfig(level=logging.WARNING, stream=sys.stderr, format=_LOG_FORMAT)
+        logging.getLogger("bufferlab").setLevel(logging.DEBUG)
     # SIGTERM ends a command as Ctrl-C does, except during a sweep, which handles both signals itself.
     signal.signal(signal.SIGTERM, _raise_interrupted)
     try:
