@@ -414,6 +414,9 @@ def _require_obeyed(
     parameters = [knob.name for knob in workloads.declaration(experiment.workload.name).parameters]
     known = [engine.results.pool, engine.page_knob, *manager.defaults, *parameters, CONNECTIONS.name]
     where = f"experiment {experiment.name}"
+    if only := [name for name in experiment.sweep if name in manager.only_writes]:
+        what = f"{' and '.join(only)} changes writes alone, and these are predicted from a run"
+        raise SpecError(what, where, "`bufferlab run` it, then `bufferlab predict` one of its runs")
     require_known(known, overrides, experiment, ran, "what generates page accesses", where)
 
 
