@@ -390,8 +390,7 @@ mod tests {
             let written = Counts { page_images, ..written };
             Counts { misses, prefetch_reads, creates, evictions, ..written }
         };
-        let grown =
-            of([11, 22, 33, 44, 55, 66, 77, 88, 99, 110, 121, 132, 143])
+        let grown = of([11, 22, 33, 44, 55, 66, 77, 88, 99, 110, 121, 132, 143])
             - of([1, 3, 5, 7, 9, 13, 17, 19, 23, 29, 31, 37, 41]);
         assert_eq!(grown, of([10, 19, 28, 37, 46, 53, 60, 69, 76, 81, 90, 95, 102]));
         assert_eq!(grown + grown, grown.times(2.0));

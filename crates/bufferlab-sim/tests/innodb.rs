@@ -24,8 +24,8 @@ struct Page {
 enum Cleaner {
     /// MySQL 5.7: the clock, and a thread without a frame or a clean page. MySQL 5.6: the clock.
     Clock { next_round_us: u64, threads_too: bool, neighbors: u32, flushing: Flushing },
-    /// MariaDB 10.5: a thread that leaves few frames.
-    FewFrames,
+    /// MariaDB 10.5: a thread that leaves few frames, and for the flush list the clock.
+    FewFrames { next_round_us: u64, neighbors: u32, flushing: Flushing },
 }
 
 /// When the cleaner writes from the flush list.
@@ -51,6 +51,12 @@ struct Naive {
     /// The number of changes.
     position: u32,
     counts: Counts,
+}
+
+impl Flushing {
+    fn is_on(&self) -> bool {
+        self.most_ages.is_some() || self.rate.is_some() || self.most_pct.is_some()
+    }
 }
 
 impl Naive {
@@ -160,15 +166,40 @@ impl Naive {
                     }
                 }
             }
-            Cleaner::FewFrames => {
+            Cleaner::FewFrames { next_round_us, neighbors, flushing } => {
+                let (neighbors, mut listed) = (*neighbors, flushing.clone());
+                let timely = now_us >= *next_round_us && flushing.is_on();
+                if timely {
+                    *next_round_us = now_us + 1_000_000;
+                }
                 let least = ((self.frames / 20).max(1) - 1).min(self.share(256));
                 if std::mem::take(&mut self.woken) {
                     while self.free() < self.depth && self.list.len() > least {
-                        self.evict();
+                        self.write_and_evict();
+                    }
+                }
+                if timely {
+                    self.flush(neighbors, &mut listed);
+                    if let Cleaner::FewFrames { flushing, .. } = &mut self.cleaner {
+                        flushing.rest = listed.rest;
                     }
                 }
             }
         }
+    }
+
+    /// MariaDB's page at the tail, which is first written with its neighbours if it is dirty.
+    fn write_and_evict(&mut self) {
+        let Cleaner::FewFrames { neighbors, flushing, .. } = &self.cleaner else { unreachable!("of MariaDB alone") };
+        let tail = self.list.last().expect("a page to evict");
+        if flushing.is_on() && tail.dirty_since.is_some() {
+            for page in self.with_neighbors(tail.number, *neighbors, usize::MAX, false) {
+                let place = self.find(page).expect("it is in the list");
+                self.list[place].dirty_since = None;
+                self.counts.lru_writes += 1;
+            }
+        }
+        self.evict();
     }
 
     /// A batch of MySQL 5.7.
@@ -264,24 +295,24 @@ impl Naive {
             let searched = match self.cleaner {
                 Cleaner::Clock { threads_too: true, .. } => self.share(100).max(1),
                 Cleaner::Clock { threads_too: false, .. } => self.depth.max(1),
-                Cleaner::FewFrames => 0,
+                Cleaner::FewFrames { .. } => 0,
             };
             match self.list.iter().rev().take(searched).position(|page| page.dirty_since.is_none()) {
                 Some(from_tail) => {
                     self.lose(self.list.len() - 1 - from_tail);
                     self.counts.evictions += 1;
                 }
+                None if matches!(self.cleaner, Cleaner::FewFrames { .. }) => self.write_and_evict(),
                 None => {
                     none_clean = true;
-                    // MariaDB's model has no dirty pages yet.
-                    self.counts.single_page_writes += u64::from(matches!(self.cleaner, Cleaner::Clock { .. }));
+                    self.counts.single_page_writes += 1;
                     self.evict();
                 }
             }
         }
         self.woken |= match self.cleaner {
             Cleaner::Clock { threads_too, .. } => none_clean && threads_too,
-            Cleaner::FewFrames => self.list.len() > self.share(256) && self.free() - 1 < self.depth / 2,
+            Cleaner::FewFrames { .. } => self.list.len() > self.share(256) && self.free() - 1 < self.depth / 2,
         };
     }
 
@@ -420,18 +451,29 @@ proptest! {
             max_dirty_pages_pct, sampled_one_in,
         };
         let mut fast = Innodb57::new(frames(size), pages, &old);
+        let new = Innodb1011Settings {
+            old_blocks_pct, old_blocks_time_ms, lru_scan_depth, flush_neighbors, flush_age: old.flush_age.clone(),
+            flush_rate: old.flush_rate, max_dirty_pages_pct, sampled_one_in,
+        };
         let flushing = Flushing { most_ages: steps, rate, rest: 0.0, most_pct: max_dirty_pages_pct };
+        let few = Cleaner::FewFrames {
+            next_round_us: 1_000_000, neighbors: flush_neighbors, flushing: flushing.clone(),
+        };
         let clock =
             Cleaner::Clock { next_round_us: 1_000_000, threads_too: wakes_cleaner, neighbors: flush_neighbors, flushing };
         let mut naive = Naive::new(size, lru_scan_depth, old_blocks_pct, old_blocks_time_ms, clock, one_in);
         events.play_to_both(&mut fast, &mut naive, |pool| {
             holds(size, old_blocks_pct, one_in, [pool.free_len(), pool.lru_len(), pool.old_len()])
         });
-        let new = Innodb1011Settings { old_blocks_pct, old_blocks_time_ms, lru_scan_depth, sampled_one_in };
         let mut fast = Innodb1011::new(frames(size), pages, &new);
-        let mut naive = Naive::new(size, lru_scan_depth, old_blocks_pct, old_blocks_time_ms, Cleaner::FewFrames, one_in);
+        let mut naive = Naive::new(size, lru_scan_depth, old_blocks_pct, old_blocks_time_ms, few, one_in);
         events.play_to_both(&mut fast, &mut naive, |pool| {
             holds(size, old_blocks_pct, one_in, [pool.free_len(), pool.lru_len(), pool.old_len()])
         });
+        // Writes change no read of this generation.
+        let clean = Innodb1011Settings { flush_age: None, flush_rate: None, max_dirty_pages_pct: None, ..new };
+        let (mut clean, mut again) = (Innodb1011::new(frames(size), pages, &clean), Innodb1011::new(frames(size), pages, &clean));
+        events.play_to_both(&mut clean, &mut again, |_| true);
+        prop_assert_eq!(clean.counts(), Counts { lru_writes: 0, flush_list_writes: 0, ..fast.counts() });
     }
 }

@@ -63,6 +63,7 @@ class Source:
                 if isinstance(one.value, int | float) and not isinstance(one.value, bool)
             },
             others=self.others,
+            is_rotational=bool((self.folder.host.get("device") or {}).get("rotational")),
             changed_pages=lambda: changes_in(self.trace.columns, *self.trace.window),
             changes=partial(changes_of, self.trace),
         )

@@ -68,6 +68,8 @@ class Traced:
     """All settings that are numbers, by the engine's names: times in seconds, sizes in bytes."""
     changed_pages: Callable[[], int] | None = None
     """Returns how many changes of PostgreSQL's pages the trace holds in the window. None without a trace."""
+    is_rotational: bool = False
+    """Whether the kernel calls the device of the data rotational, as it does most virtual ones."""
     changes: Callable[[AbstractSet[int]], Changes] | None = None
     """Returns the changes of pages in the trace: accesses under latches of these numbers. None without a trace."""
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from bufferlab.models.limits import MOST_HISTORY, MOST_HISTORY_GROWTH
-from bufferlab.models.managers.declaration import BufferManager, Pool, Server, Traced
+from bufferlab.models.managers.declaration import BufferManager, Pool, Server, Settings, Traced
 from bufferlab.models.managers.flushing import ONLY_WRITES, flushing
 from bufferlab.results.page_traces import Verdict
 from bufferlab.results.window import Window
@@ -51,6 +51,11 @@ def _frames(server: Server, page_bytes: int, pool_bytes: int) -> int:
     of_descriptors = _EXTENT_BYTES // page_bytes - in_extent
     extents, rest_bytes = divmod(pool_bytes, _EXTENT_BYTES)
     return extents * in_extent + max(0, rest_bytes // page_bytes - of_descriptors)
+
+
+def _neighbors(traced: Traced, _pool: Pool) -> Settings:
+    """Return the dirty pages that MariaDB from 10.5 on writes with one, on a device that the kernel calls rotational."""
+    return {"flush_neighbors": traced.ran.get("flush_neighbors", 1) if traced.is_rotational else 0}
 
 
 def _by_speed(pool: Pool) -> str | None:
@@ -160,9 +165,7 @@ MANAGERS = (
         meaning="InnoDB: a list with a midpoint, and a cleaner that is woken when half of lru_scan_depth is left free",
         servers="mariadb >= 10.5",
         frames=_frames,
-        further=lambda _traced, _pool: {},
-        only_writes=(),
-        writing=None,
+        further=_neighbors,
     ),
 )
 """The entries of two models. The first has four: its servers differ in a default, and some were never compared."""

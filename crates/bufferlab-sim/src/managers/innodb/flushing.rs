@@ -46,16 +46,21 @@ impl FlushRate {
 /// The limits up to which pages stay dirty.
 pub struct Flushing {
     /// The largest age; none for any age.
-    pub age: Option<AgeCourse>,
+    age: Option<AgeCourse>,
     /// The pages of each round; none for no pages besides those of the other limits.
-    pub rate: Option<FlushRate>,
+    rate: Option<FlushRate>,
     /// The part of a page that the rounds so far did not write.
-    pub rest: f64,
+    rest: f64,
     /// The share of dirty pages from which on the oldest are written, in percent; none for any share.
-    pub max_dirty_pages_pct: Option<u32>,
+    max_dirty_pages_pct: Option<u32>,
 }
 
 impl Flushing {
+    /// Returns the limits of a cleaner that has had no round yet.
+    pub fn new(age: Option<&AgeCourse>, rate: Option<FlushRate>, max_dirty_pages_pct: Option<u32>) -> Self {
+        Flushing { age: age.cloned(), rate, rest: 0.0, max_dirty_pages_pct }
+    }
+
     /// Returns whether there is a limit.
     pub fn is_on(&self) -> bool {
         self.age.is_some() || self.rate.is_some() || self.max_dirty_pages_pct.is_some()

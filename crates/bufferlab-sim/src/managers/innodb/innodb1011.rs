@@ -1,9 +1,10 @@
 //! `innodb1011`: InnoDB of MariaDB from 10.5 on, after the sources of 10.11 and 11.8.
 //!
-//! A thread that takes a frame and leaves less than half of `lru_scan_depth` free wakes the page cleaner. The cleaner
-//! does not work by the clock, and threads write no page to free a frame.
+//! A thread that takes a frame and leaves less than half of `lru_scan_depth` free wakes the page cleaner. By the clock
+//! the cleaner writes from the flush list alone, and threads write no page to free a frame.
 //!
-//! Approximated: the cleaner does its whole work between two events, and no page is dirty. So `innodb_lru_flush_size`
+//! Approximated: the cleaner does its whole work between two events, and a dirty page at the tail leaves the pool as soon
+//! as it is written; on a server it stays until the next batch. So writes change no read, `innodb_lru_flush_size`
 //! (of 10.5) and `innodb_io_capacity_max`, which limit the pages that a batch writes, have no effect, and no thread
 //! waits for the cleaner. A page that was freed in its tablespace leaves the server's pool when it would be written
 //! (buf0flu.cc, `buf_pool_t::release_freed_page`). A trace does not show that, so the model keeps such a page and
@@ -18,15 +19,22 @@ use std::num::NonZeroU32;
 
 use serde::{Deserialize, Serialize};
 
+use super::flush_list::AgeCourse;
+use super::flushing::{FlushRate, Flushing};
 use super::midpoint::MidpointSettings;
+use super::neighbors::Neighbors;
 use super::{Cleaner, Innodb, Pool};
 use crate::replay::{Model, OneIn};
 
 /// The number of pages of the longest LRU list that is too short to wake the cleaner (buf0lru.h, `BUF_LRU_MIN_LEN`).
 const LRU_MIN_LEN: u32 = 256;
+/// Shortest list in which InnoDB writes neighbours too (buf0lru.h, `BUF_LRU_OLD_MIN_LEN`).
+const NEIGHBORS_MIN_LEN: u32 = 512;
+/// Time between two rounds of the cleaner that write from the flush list (buf0flu.cc, `buf_flush_page_cleaner`).
+const ROUND_US: u64 = 1_000_000;
 
 /// Settings, by the server's names without `innodb_`, with the defaults of MariaDB 10.11.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Innodb1011Settings {
     /// Share of the old sublist in percent, 5 to 95. The default is 37.
@@ -37,6 +45,20 @@ pub struct Innodb1011Settings {
     pub old_blocks_time_ms: u32,
     /// Free frames up to which the cleaner evicts. The default is 1536.
     pub lru_scan_depth: u32,
+    /// Dirty pages that the cleaner writes with one: none (0), those in a row with it (1), all of its extent (2). The
+    /// server writes them on a rotational device alone (buf0flu.cc, `fil_space_t::is_rotational`).
+    #[serde(skip_serializing)]
+    pub flush_neighbors: u32,
+    /// The changes for which a page may stay dirty before the cleaner writes it from the flush list: the age that
+    /// adaptive flushing holds, which depends on the device. None: no page is written because of its age.
+    #[serde(skip_serializing)]
+    pub flush_age: Option<AgeCourse>,
+    /// The pages that the cleaner writes from the flush list in a round. None: only those that are too old or too many.
+    #[serde(skip_serializing)]
+    pub flush_rate: Option<FlushRate>,
+    /// The dirty pages, in percent of the pool, from which on the cleaner writes the oldest ones. None: any number.
+    #[serde(skip_serializing)]
+    pub max_dirty_pages_pct: Option<u32>,
     /// The share of the pages that the pool gets; the caller sets it. The depth and InnoDB's constants are
     /// divided by it.
     #[serde(skip)]
@@ -45,8 +67,16 @@ pub struct Innodb1011Settings {
 
 impl Default for Innodb1011Settings {
     fn default() -> Self {
-        let (old_blocks_time_ms, lru_scan_depth) = (1000, 1536);
-        Innodb1011Settings { old_blocks_pct: 37, old_blocks_time_ms, lru_scan_depth, sampled_one_in: OneIn::ONE }
+        Innodb1011Settings {
+            old_blocks_pct: 37,
+            old_blocks_time_ms: 1000,
+            lru_scan_depth: 1536,
+            flush_neighbors: 0,
+            flush_age: None,
+            flush_rate: None,
+            max_dirty_pages_pct: None,
+            sampled_one_in: OneIn::ONE,
+        }
     }
 }
 
@@ -57,6 +87,10 @@ pub struct Cleaner1011 {
     least_len: u32,
     /// The number of pages of the longest LRU list that is too short to wake the cleaner.
     lru_min_len: u32,
+    neighbors_min_len: u32,
+    neighbors: Neighbors,
+    flushing: Flushing,
+    next_round_us: u64,
     woken: bool,
 }
 
@@ -68,37 +102,74 @@ impl Model for Innodb1011 {
     type Settings = Innodb1011Settings;
 
     fn new(frames: NonZeroU32, pages: u32, settings: &Innodb1011Settings) -> Self {
-        let &Innodb1011Settings { old_blocks_pct, old_blocks_time_ms, lru_scan_depth, sampled_one_in } = settings;
-        let [lru_scan_depth, lru_min_len] = [lru_scan_depth, LRU_MIN_LEN].map(|count| sampled_one_in.of(count));
+        let &Innodb1011Settings { old_blocks_pct, old_blocks_time_ms, lru_scan_depth, sampled_one_in, .. } = settings;
+        let [lru_scan_depth, lru_min_len, neighbors_min_len] =
+            [lru_scan_depth, LRU_MIN_LEN, NEIGHBORS_MIN_LEN].map(|count| sampled_one_in.of(count));
         // buf0flu.cc, buf_flush_LRU_list_batch: one page less than a twentieth of a small pool.
         let least_len = (frames.get() / 20).saturating_sub(1).min(lru_min_len);
-        let cleaner = Cleaner1011 { lru_scan_depth, least_len, lru_min_len, woken: false };
-        Innodb::with(
-            frames,
-            pages,
-            MidpointSettings { old_blocks_pct, old_blocks_time_ms, sampled_one_in },
-            cleaner,
-            false,
-        )
+        let cleaner = Cleaner1011 {
+            lru_scan_depth,
+            least_len,
+            lru_min_len,
+            neighbors_min_len,
+            neighbors: Neighbors::new(frames.get(), pages, settings.flush_neighbors),
+            flushing: Flushing::new(settings.flush_age.as_ref(), settings.flush_rate, settings.max_dirty_pages_pct),
+            next_round_us: ROUND_US,
+            woken: false,
+        };
+        let flushes = cleaner.flushing.is_on();
+        let midpoint = MidpointSettings { old_blocks_pct, old_blocks_time_ms, sampled_one_in };
+        Innodb::with(frames, pages, midpoint, cleaner, flushes)
     }
 
     fn sample(settings: &mut Innodb1011Settings, one_in: OneIn) {
         settings.sampled_one_in = one_in;
+        if let Some(age) = &mut settings.flush_age {
+            age.sample(one_in);
+        }
+        if let Some(rate) = &mut settings.flush_rate {
+            rate.sample(one_in);
+        }
     }
 
     fn check(settings: &Innodb1011Settings, _frames: NonZeroU32) -> Result<(), String> {
+        settings.flush_age.as_ref().map_or(Ok(()), AgeCourse::check)?;
+        settings.flush_rate.as_ref().map_or(Ok(()), FlushRate::check)?;
         MidpointSettings::check(settings.old_blocks_pct)
+    }
+}
+
+impl Cleaner1011 {
+    /// Frees the frame at the tail. A dirty page is first written with its dirty neighbours, which stay in the pool
+    /// (buf0flu.cc, `buf_flush_LRU_list_batch`, `buf_flush_try_neighbors`).
+    fn free_tail(&self, pool: &mut Pool) {
+        let tail = pool.lru.tail();
+        if pool.flush_list.is_some() && pool.is_dirty(tail) {
+            let chosen = self.neighbors.of(tail, u32::MAX, self.has_neighbors(pool), |page| pool.is_dirty(page));
+            chosen.pages().iter().for_each(|&page| pool.clean(page));
+            pool.counts.lru_writes += u64::from(chosen.len());
+        }
+        pool.evict(tail);
+    }
+
+    fn has_neighbors(&self, pool: &Pool) -> bool {
+        pool.lru.len() >= self.neighbors_min_len
     }
 }
 
 impl Cleaner for Cleaner1011 {
     #[inline]
-    fn work(&mut self, pool: &mut Pool, _now_us: u64) {
+    fn work(&mut self, pool: &mut Pool, now_us: u64) {
         if self.woken {
             self.woken = false;
             while pool.free < self.lru_scan_depth && pool.lru.len() > self.least_len {
-                pool.evict(pool.lru.tail());
+                self.free_tail(pool);
             }
+        }
+        if pool.flush_list.is_some() && now_us >= self.next_round_us {
+            self.next_round_us = now_us + ROUND_US;
+            let any = self.has_neighbors(pool);
+            self.flushing.batch(pool, &self.neighbors, any);
         }
     }
 
@@ -107,7 +178,7 @@ impl Cleaner for Cleaner1011 {
     fn provide_frame(&mut self, pool: &mut Pool) {
         debug_assert!(pool.free + pool.lru.len() > 0, "a pool has frames");
         if pool.free == 0 {
-            pool.evict(pool.lru.tail());
+            self.free_tail(pool);
         }
     }
 

@@ -122,12 +122,7 @@ impl Model for Innodb57 {
             doublewrite: at_least_one(DOUBLEWRITE, one_in),
             neighbors_min_len: one_in.of(NEIGHBORS_MIN_LEN),
             wakes_cleaner,
-            flushing: Flushing {
-                age: settings.flush_age.clone(),
-                rate: settings.flush_rate,
-                rest: 0.0,
-                max_dirty_pages_pct: settings.max_dirty_pages_pct,
-            },
+            flushing: Flushing::new(settings.flush_age.as_ref(), settings.flush_rate, settings.max_dirty_pages_pct),
             next_round_us: ROUND_US,
             due_us: ROUND_US,
         };
