@@ -16,6 +16,7 @@ from bufferlab.live.bounds import SizeEstimate
 from bufferlab.live.look_result import Seen
 from bufferlab.live.observe_page import inside_sections, misses_figure
 from bufferlab.live.tiers import TierCost
+from bufferlab.models.limits import OWN_LIMIT
 from bufferlab.report.document import Report, stamped
 from bufferlab.units import format_bytes, format_duration, format_percent
 
@@ -311,15 +312,37 @@ def _limits(advice: Advice) -> list[str]:
         beyond = any(_is_bound(one) for one in advice.sizes)
         above = ". A larger pool reads no more than what was left there, so it has a bound alone" if beyond else ""
         limits.append(f"This look tells of pools up to {reach}{above}.")
-    late = {one.pool_size_bytes: one.late_purge_share for one in advice.others if one.late_purge_share is not None}
-    if late:
-        shares = ", ".join(f"{format_percent(share)} at {format_bytes(size)}" for size, share in late.items())
-        limits.append(
-            f"Purge of this server goes back to each changed row. Were it late in a smaller pool, more pages would be "
-            f"read: {shares}. The upper bounds hold that."
-        )
+    limits += _widened(advice)
     limits += [_sentence(f"not looked at: {sentence.reason(one)}") for one in advice.not_looked_at]
     return [*_refusals(advice), *limits, *(_sentence(sentence.reason(one)) for one in advice.cannot_say[1:])]
+
+
+def _widened(advice: Advice) -> list[str]:
+    """Return the sentences on what else the bounds of smaller pools include: a late purge, another speed of the load."""
+
+    def shares(of: Callable[[SizeEstimate], float | None]) -> str:
+        told = [(one, share) for one in advice.others if (share := of(one)) is not None]
+        return ", ".join(f"{format_percent(share)} at {format_bytes(one.pool_size_bytes)}" for one, share in told)
+
+    found = []
+    own = next((one.own_error for one in advice.others if abs(one.own_error or 0.0) > OWN_LIMIT), None)
+    if own is not None:
+        found.append(
+            f"At the present size the model reads {format_percent(abs(own))} {'more' if own > 0 else 'less'} than the "
+            "server did. The bounds of smaller pools hold an error as large as that."
+        )
+    if late := shares(lambda one: one.late_purge_share):
+        found.append(
+            "Purge of this server goes back to each changed row. Were it late in a smaller pool, more pages would be "
+            f"read: {late}. The upper bounds hold that."
+        )
+    if speed := shares(lambda one: one.speed_share):
+        found.append(
+            f"innodb_old_blocks_time is {advice.present.settings.get('old_blocks_time', 0):,} ms, so what a smaller "
+            "pool keeps depends on how fast the load runs. Between a load that only waits for its reads and one of "
+            f"twice the present speed the reads differ by {speed}. The bounds hold that."
+        )
+    return found
 
 
 def _waiting(advice: Advice) -> list[str]:
