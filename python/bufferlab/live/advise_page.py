@@ -318,7 +318,7 @@ def _limits(advice: Advice) -> list[str]:
 
 
 def _widened(advice: Advice) -> list[str]:
-    """Return the sentences on what else the bounds of smaller pools include: a late purge, another speed of the load."""
+    """Return the sentences on the errors, a late purge and other speeds that the bounds of smaller pools include."""
 
     def shares(of: Callable[[SizeEstimate], float | None]) -> str:
         told = [(one, share) for one in advice.others if (share := of(one)) is not None]
