@@ -526,9 +526,19 @@ def test_the_sentence(advice: Advice, others: tuple[SizeEstimate, ...], words: s
     assert sentence.advised(advised(advice, *others)) == words
 
 
+def test_the_table_of_a_terminal_has_each_size_in_one_line_of_80_characters(advice: Advice) -> None:
+    sizes = (told(32, 12_300, half=0.25), told(48, 410, half=0.05), told(96, 390, half=0.05), told(128, 80))
+    timed = [replace(one, read_ms_per_s=0.15 * (one.reads_per_s or 0)) for one in sizes]
+    shown = terminal.text(advise_page.as_report(advised(advice, *timed)), 80)
+    rows = [line.split() for line in shown.split("─\n")[1].split("\n\n")[0].splitlines()]
+    assert [row[:2] for row in rows] == [[size, "MiB"] for size in ("32", "48", "64", "96", "128")], shown
+    for change in ("31 times (23 to 39)", "+2 % (-3 to +8 %)", "-2 % (-8 to 0 %)", "-80 % (-82 to -78 %)"):
+        assert change in shown, shown
+
+
 def test_a_pool_that_holds_what_the_load_reads_is_said_to_do_so(advice: Advice) -> None:
     held = SizeEstimate(128 * MIB, None, 0.0, 0.1, "counted")
-    assert "; a larger one can spare no more than that" in sentence.advised(advised(advice, REFUSED, held))
+    assert "; a larger one can save no more than that" in sentence.advised(advised(advice, REFUSED, held))
 
 
 def test_reads_that_nobody_saw_are_not_told_as_none(advice: Advice) -> None:
@@ -576,7 +586,7 @@ def test_postgres_needs_a_restart_and_asks_the_system(advice: Advice) -> None:
     assert words.endswith(", after a restart.")
     shown = terminal.text(advise_page.as_report(made))
     assert "fewer are no fewer reads of the device" in shown
-    assert "Reads a second" in shown
+    assert "Reads/s" in shown
     assert as_json(advise_page.as_report(made))["reads_are"] == "asked of the system"
 
 

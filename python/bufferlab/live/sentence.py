@@ -152,6 +152,8 @@ _FEW = 0.02
 """If a size reads at most this share of the present reads, the sentence says "fewer than" its upper bound."""
 _WORSE = 1.5
 """If a smaller size reads at least this many times the present reads, the sentence says that it gets worse."""
+_TIMES_FROM = 900.0
+"""The change in per cent from which on a table has it as a factor."""
 _AS_MUCH = 1.1
 """If a smaller size reads at most this many times the present reads, the sentence says "about as much"."""
 
@@ -174,7 +176,7 @@ def advised(advice: Advice) -> str:
     lead = ""
     holds_all = bool(larger) and all(one.tier == "counted" for one in larger)
     if holds_all:
-        parts.append("a larger one can spare no more than that, for the pool holds what this load reads")
+        parts.append("a larger one can save no more than that, for the pool holds what this load reads")
     elif chosen := _chosen(larger, advice):
         lead = _lead(larger, advice)
         first, *rest = chosen
@@ -210,8 +212,8 @@ def _lead(larger: Sequence[SizeEstimate], advice: Advice) -> str:
     )
     waiting = ""
     if one.read_ms_per_s is not None and advice.now.read_ms_per_s is not None:
-        spared_ms = few_digits(max(0.0, advice.now.read_ms_per_s - one.read_ms_per_s), round)
-        waiting = f" and spare {spared_ms} ms of waiting for reads a second"
+        now_ms, then_ms = (few_digits(size.read_ms_per_s or 0.0, round) for size in (advice.now, one))
+        waiting = f", and waiting for reads would fall from {now_ms} to {then_ms} ms a second"
     return f"{size} would read {change(one, advice)}{waiting}: "
 
 
@@ -245,7 +247,28 @@ def verdict(one: SizeEstimate, advice: Advice) -> str:
     if one.cannot_say is not None:
         needs = _NEEDS.search(one.cannot_say.remedy or "")
         return f"needs a look of {needs[1]}" if needs else "cannot say"
-    return change(one, advice) if present and one.high is not None else "the pool holds what the load reads"
+    return change(one, advice) if present and one.high is not None else "no reads to save"
+
+
+def signed(one: SizeEstimate, advice: Advice) -> str:
+    """Return the cell of a table on a size: its change with bounds ("-19 % (-24 to -13 %)"), or why it is not judged.
+
+    Bounds are rounded outward. A larger pool reads no more than the present one, so its bounds end at 0. From ten times
+    the present reads on the change is a factor ("31 times (23 to 39)").
+    """
+    present = advice.now.reads_per_s
+    if not present or one.reads_per_s is None or one.low is None or one.high is None:
+        return verdict(one, advice)
+    most = math.inf if one.pool_size_bytes < advice.present_bytes else 0.0
+    # Rounding to 6 digits first keeps errors of floats from adding a whole per cent.
+    value, low, high = (
+        min(most, round(100 * (reads / present - 1), 6)) for reads in (one.reads_per_s, one.low, one.high)
+    )
+    return f"{_sign(round(value))} % ({_sign(math.floor(low))} to {_sign(math.ceil(high))} %)"
+
+
+def _sign(percent: int) -> str:
+    return f"{percent:+,}" if percent else "0"
 
 
 def bounds(one: SizeEstimate, advice: Advice) -> str:
