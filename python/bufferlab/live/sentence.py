@@ -152,10 +152,10 @@ _FEW = 0.02
 """If a size reads at most this share of the present reads, the sentence says "fewer than" its upper bound."""
 _WORSE = 1.5
 """If a smaller size reads at least this many times the present reads, the sentence says that it gets worse."""
-_TIMES_FROM = 900.0
-"""The change in per cent from which on a table has it as a factor."""
 _AS_MUCH = 1.1
 """If a smaller size reads at most this many times the present reads, the sentence says "about as much"."""
+_TIMES_FROM = 900.0
+"""The change in per cent from which on a table has it as a factor."""
 
 
 _NEEDS = re.compile(r"record for (\d+ (?:min|s)) at least")
@@ -264,6 +264,9 @@ def signed(one: SizeEstimate, advice: Advice) -> str:
     value, low, high = (
         min(most, round(100 * (reads / present - 1), 6)) for reads in (one.reads_per_s, one.low, one.high)
     )
+    if value >= _TIMES_FROM:
+        times, least, largest = (1 + percent / 100 for percent in (value, low, high))
+        return f"{times:,.0f} times ({math.floor(least):,} to {math.ceil(largest):,})"
     return f"{_sign(round(value))} % ({_sign(math.floor(low))} to {_sign(math.ceil(high))} %)"
 
 
