@@ -241,11 +241,11 @@ def test_who_fills_the_pool_is_consented_to_by_each_tier_that_asks_it(
         monkeypatch.setitem(fake_mysql.VARIABLES, "innodb_buffer_pool_size", str(pool_pages * 16384))
         return at.prepare(asked(120, tier, look_inside=look_inside)).inside
 
-    asked_who = "asks the server which pages its pool holds: asking who fills 4,096 pages takes about 0.061 s, in which"
-    assert inside(4096).startswith(f"At the end bufferlab {asked_who} reads wait for a latch")
-    assert inside(4096, "full").startswith("Before full and at the end bufferlab asks the server")
+    asked_who = "ask the server which pages its pool holds: asking who fills 4,096 pages takes about 0.061 s, in which"
+    assert inside(4096).startswith(f"At the end we {asked_who} reads wait for a latch")
+    assert inside(4096, "full").startswith("Before full and at the end we ask the server")
     assert inside(100_000) == inside(100_000, "full") == inside(100_000, look_inside=True) == ""
-    assert inside(100_000, "full", look_inside=True).startswith("Before full bufferlab asks")
+    assert inside(100_000, "full", look_inside=True).startswith("Before full we ask")
 
 
 def test_an_idle_server_is_not_attached_to(at: Bench, monkeypatch: pytest.MonkeyPatch) -> None:

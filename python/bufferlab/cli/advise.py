@@ -133,9 +133,9 @@ def _consent(ready: Ready, yes: bool) -> None:
     if not ready.plans:
         return
     for one in ready.foretold:
-        say(f"{ready.plans[one.tier].sentence} {sentence(one)}")
+        say(f"{ready.plans[one.tier].sentence} {sentence(one)}\n")
     if ready.inside:
-        say(ready.inside)
+        say(f"{ready.inside}\n")
     say(look_time.sentence(ready.planned, ready.pace))
     if yes:
         return

@@ -331,7 +331,7 @@ def _inside(facts: Facts, asked: Asked, *, is_full: bool) -> str:
     if not when:
         return ""
     how = before or meanwhile or at_end
-    return f"{when[0].upper()}{when[1:]} bufferlab asks the server which pages its pool holds: {how}."
+    return f"{when[0].upper()}{when[1:]} we ask the server which pages its pool holds: {how}."
 
 
 def _first_look(

@@ -10,7 +10,7 @@ from typing import Any
 from bufferlab.chapter import words
 from bufferlab.chapter.elements import Band, Banner, Column, Dot, Figure, Mark, PointsPlot, Row, Section, Series, Table
 from bufferlab.engines.servers.look import NotTold
-from bufferlab.live import sentence
+from bufferlab.live import free_pages, sentence
 from bufferlab.live.advise import Advice
 from bufferlab.live.bounds import SizeEstimate
 from bufferlab.live.look_result import Seen
@@ -321,6 +321,8 @@ def _limits(advice: Advice) -> list[str]:
         above = ". A larger pool reads no more than what was left there, so it has a bound alone" if beyond else ""
         limits.append(f"This look tells of pools up to {reach}{above}.")
     limits += _widened(advice)
+    if free := free_pages.kept(advice.seen):
+        limits.append(free.sentence)
     limits += [_sentence(f"not looked at: {sentence.reason(one)}") for one in advice.not_looked_at]
     return [*_refusals(advice), *limits, *(_sentence(sentence.reason(one)) for one in advice.cannot_say[1:])]
 

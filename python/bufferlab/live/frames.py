@@ -64,8 +64,8 @@ class CallPlan:
             f"Tier misses: small programs in the kernel (BPF) note each read and write call of {self.server}, process"
             f" {self.pid}, and which frame of the pool it fills or empties. No thread is stopped, no memory is read,"
             f" and nothing goes into the server. A noted call takes about {CALL_US:g} µs more, any other system call"
-            f" of this host about {OTHER_CALL_US:g} µs. The kernel removes the programs when bufferlab ends, however"
-            " it ends."
+            f" of this host about {OTHER_CALL_US:g} µs. The kernel removes the programs when this command ends,"
+            " however it ends."
         )
 
     def job(self, spool: Path, limit_bytes: int, events_per_s_max: float) -> str:

@@ -89,7 +89,7 @@ class SitePlan:
             f" process {self.pid} ({where}), in {whose}: at the functions that get, read, make or evict a page of the"
             f" pool. A thread that comes to one stops for about {self.stop_us:g} µs, and goes on. No code of ours runs"
             " in the server, and its file stays as it is. The kernel removes the breakpoints after each window, and"
-            " when bufferlab ends, however it ends."
+            " when this command ends, however it ends."
         )
 
     def job(self, spool: Path, limit_bytes: int, events_per_s_max: float) -> str:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 
 from bufferlab.chapter import words
 from bufferlab.engines.servers.look import NotTold
-from bufferlab.live import constants, double_pool
+from bufferlab.live import constants, free_pages
 from bufferlab.live.advise import Advice
 from bufferlab.live.bounds import SizeEstimate
 from bufferlab.live.look_result import Seen
@@ -115,17 +115,20 @@ def _temporary(seen: Seen) -> str:
 
 def _room(seen: Seen) -> str:
     """Return a sentence if much of the pool is free although pages are missed; else ""."""
-    ratio = double_pool.free_ratio(seen)
+    ratio = free_pages.ratio(seen)
     if ratio < constants.FREE_RATIO or not seen.window.totals["misses"]:
         return ""
-    share = format_percent(ratio)
-    if double_pool.was_never_filled(seen):
-        return f" At both ends {share} of the pool was free, so these misses are not for want of memory."
-    depth, pages = int(seen.facts.settings["innodb_lru_scan_depth"]), seen.begin.values["pool_pages"]
-    return (
-        f" The page cleaner keeps {share} of the pool free: innodb_lru_scan_depth is {depth:,}, "
-        f"and the pool has {pages:,.0f} pages."
-    )
+    if free_pages.was_never_filled(seen):
+        return (
+            f" At both ends {format_percent(ratio)} of the pool was free, so these misses are not for want of memory."
+        )
+    return f" {told.sentence}" if (told := free_pages.kept(seen)) else ""
+
+
+def kept_free(seen: Seen) -> list[str]:
+    """Return the sentences on the page cleaner's free pages; [] if `observed` has them, or the pages are few."""
+    told = free_pages.kept(seen)
+    return [] if told is None or _room(seen) else [told.sentence]
 
 
 def _twice(seen: Seen) -> str:
