@@ -59,7 +59,7 @@ class CallPlan:
 
     @property
     def sentence(self) -> str:
-        """Return in words what is attached, where, what it costs and when it is gone, for the question whether to."""
+        """Return the words on the attachment, its place, its cost and its end, for the question whether to attach."""
         return (
             f"Tier misses: small programs in the kernel (BPF) note each read and write call of {self.server}, process"
             f" {self.pid}, and which frame of the pool it fills or empties. No thread is stopped, no memory is read,"

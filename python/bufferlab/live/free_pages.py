@@ -1,4 +1,4 @@
-"""Tells why pages of a pool are free: it was never filled, or InnoDB's page cleaner keeps them free, and what to do.
+"""Names the cause of free pages: the pool was never filled, or InnoDB's page cleaner keeps them free, and what to do.
 
 The cleaner evicts pages until `innodb_lru_scan_depth` of each instance are free (buf0flu.cc, buf_flush_LRU_list_batch):
 once a second on MySQL, and from 10.5 on whenever half of them are left on MariaDB. A read takes its frame from there.

@@ -81,7 +81,7 @@ class SitePlan:
 
     @property
     def sentence(self) -> str:
-        """Return in words what is attached, where, what it costs and when it is gone, for the question whether to."""
+        """Return the words on the attachment, its place, its cost and its end, for the question whether to attach."""
         where = f"{self.program}{' of its container' if self.elsewhere else ''}"
         whose = "all processes of this program" if self.forks else "this process alone"
         return (
