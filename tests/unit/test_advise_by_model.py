@@ -246,6 +246,27 @@ def test_reads_that_a_late_purge_would_make_half_as_many_again_are_not_told() ->
     assert most.reads_per_s is not None
 
 
+def test_bounds_hold_another_speed_and_a_late_purge_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = {**INNODB, "flush_neighbors": 1, "old_blocks_time": 1000}
+    whole = with_reads("innodb57", {**settings, "wakes_cleaner": True}, FRAMES, _purged(20, 4))
+    window = recorded({name: column[WARM:] for name, column in whole.items()}, "full")
+    model = _model([window], _pool("innodb57", version="8.0.15", settings=settings))
+    late = model.estimate(520 * PAGE_BYTES)
+    monkeypatch.setattr("bufferlab.live.by_model.SPEED_LIMIT", 0.0)
+    monkeypatch.setattr("bufferlab.live.by_model.FEW_READS", 0)
+    both = model.estimate(520 * PAGE_BYTES)
+    assert late is not None
+    assert both is not None
+    assert late.speed_share is None
+    assert (both.speed_share or 0) > 0
+    assert (both.late_purge_share or 0) > 0.1
+    assert both.reads_per_s == late.reads_per_s
+    assert both.low is not None
+    assert both.high is not None
+    assert both.low <= (late.low or 0)
+    assert both.high >= (late.high or 0)
+
+
 def test_a_late_purge_goes_to_each_changed_page_once_more_in_its_slice() -> None:
     columns = columns_of([(page, GET) for page in range(12)])
     columns["latch"][[1, 5, 10]] = 2
