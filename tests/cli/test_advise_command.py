@@ -99,7 +99,7 @@ def test_it_says_what_is_attached_where_and_what_that_costs_and_asks(
     said = capsys.readouterr().err
     assert (
         "Tier misses: small programs note each call of MariaDB, process 7. It costs the server 0.0617 % of a processor "
-        "(1,234 calls a second) and this command 0.985 %, for 9 min 50 s in all."
+        "(1,234 calls a second) and this command 0.985 %, for 9 min 50 s at most."
     ) in said
     # 40,960 pages at 256 a second take 160 s, beside which nothing is attached for 10 s.
     assert "it takes about 2 min 53 s (until enough pages were evicted), 10 min 03 s at most. Ctrl-C ends" in said

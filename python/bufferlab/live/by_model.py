@@ -285,21 +285,29 @@ class ByModel:
         by_speed = self._by_speed(frames, did, first)
         if is_larger and by_speed:
             return None
-        rates = {time: self._rate(one, frames, first) for time, one in {1.0: did, **by_speed}.items()}
-        value, worst = rates[1.0][0], max(rates, key=lambda time: rates[time][0])
-        speed_share = rates[worst][0] / min(rate for rate, *_ in rates.values()) - 1 if by_speed else None
+        return self._bounded(size_bytes, {1.0: did, **by_speed}, first, turnovers)
+
+    def _bounded(self, size_bytes: int, replays: Mapping[float, _Did], first: int, turnovers: float) -> SizeEstimate:
+        """Return the estimate of a size, with the replays at other speeds and a late purge in its bounds.
+
+        `replays` are the model's counts by the factor on all times; that of 1.0 gives the value.
+        """
+        frames = self.pool.frames(size_bytes)
+        rates = {time: self._rate(one, frames, first) for time, one in replays.items()}
+        worst = max(rates, key=lambda time: rates[time][0])
+        low, high = min(one[1] for one in rates.values()), max(one[2] for one in rates.values())
+        speed_share = rates[worst][0] / min(rate for rate, *_ in rates.values()) - 1 if len(rates) > 1 else None
         if speed_share is not None and speed_share > constants.SPEED_MOST:
             return SizeEstimate(size_bytes, None, None, None, "full", self._speed_matters(frames, speed_share))
-        low, high, late_share = min(one[1] for one in rates.values()), max(one[2] for one in rates.values()), None
-        if self._may_fall_behind(frames):
-            late = self.did(frames, worst, late_rows=int(self.played.rows / turnovers))
+        late_share = None
+        for time in {1.0, worst} if self._may_fall_behind(frames) else ():
+            late = self.did(frames, time, late_rows=int(self.played.rows / turnovers))
             most, _, high_late = self._rate(late, frames, first)
-            late_share = most / rates[worst][0] - 1
-            if late_share > constants.PURGE_LIMIT:
-                return SizeEstimate(size_bytes, None, None, None, "full", _purge_matters(late_share))
-            high = max(high, high_late)
+            late_share, high = max(late_share or 0.0, most / rates[time][0] - 1), max(high, high_late)
+        if late_share is not None and late_share > constants.PURGE_LIMIT:
+            return SizeEstimate(size_bytes, None, None, None, "full", _purge_matters(late_share))
         return SizeEstimate(
-            size_bytes, value, low, high, "full", own_error=self.own_error, turnovers=turnovers,
+            size_bytes, rates[1.0][0], low, high, "full", own_error=self.own_error, turnovers=turnovers,
             late_purge_share=late_share, speed_share=speed_share,
         )  # fmt: skip
 

@@ -263,5 +263,5 @@ def sentence(one: Foretold) -> str:
     what = "stops" if one.tier == "full" else "calls"
     return (
         f"It costs the server {format_percent(one.cores)} of a processor ({one.events_per_s:,.0f} {what} a second"
-        f"{alone}) and this command {format_percent(one.recorder_cores)}, for {format_duration(one.seconds)} in all."
+        f"{alone}) and this command {format_percent(one.recorder_cores)}, for {format_duration(one.seconds)} at most."
     )
