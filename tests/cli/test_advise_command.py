@@ -19,8 +19,9 @@ from bufferlab.cli import app
 from bufferlab.cli.options import look_seconds
 from bufferlab.errors import EnvironmentLackingError, SpecError
 from bufferlab.live import advise, session
+from bufferlab.live.look_time import Pace
 from bufferlab.live.sizes_asked import parse_sizes
-from bufferlab.live.tiers import Foretold
+from bufferlab.live.tiers import Foretold, Stage
 from bufferlab.units import GIB, MIB
 from support import fake_mysql
 from support.advised_server import Answer, Clock, FakeTracing
@@ -80,8 +81,12 @@ def test_sizes_are_bytes_or_shares_of_the_present_one() -> None:
 
 
 def ready() -> Any:
-    plan = SimpleNamespace(sentence="the kernel stops MariaDB, process 7: 5 probes in /usr/sbin/mariadbd")
-    return SimpleNamespace(plans={"misses": plan}, foretold=(Foretold("misses", 1234.0, 590.0, "mariadb"),), inside="")
+    plan = SimpleNamespace(sentence="Tier misses: small programs note each call of MariaDB, process 7.")
+    planned = (Stage(None, 5.0), Stage("misses", 590.0), Stage(None, 5.0))
+    foretold = (Foretold("misses", 1234.0, 590.0, "mariadb"),)
+    return SimpleNamespace(
+        plans={"misses": plan}, foretold=foretold, planned=planned, pace=Pace(40_960, 256), inside=""
+    )
 
 
 def test_it_says_what_is_attached_where_and_what_that_costs_and_asks(
@@ -92,11 +97,12 @@ def test_it_says_what_is_attached_where_and_what_that_costs_and_asks(
         command._consent(ready(), yes=False)
     assert refused.value.hint == "add --yes"
     said = capsys.readouterr().err
-    assert "5 probes in /usr/sbin/mariadbd" in said
     assert (
-        "tier misses: about 1,234 events a second, which take 0.0617 % of a processor from the server and 0.985 % for"
-        " the recorder, for 9 min 50 s"
+        "Tier misses: small programs note each call of MariaDB, process 7. It costs the server 0.0617 % of a processor "
+        "(1,234 calls a second) and this command 0.985 %, for 9 min 50 s at most."
     ) in said
+    # 40,960 pages at 256 a second take 160 s, beside which nothing is attached for 10 s.
+    assert "it takes about 2 min 53 s (until enough pages were evicted), 10 min 03 s at most. Ctrl-C ends" in said
 
     monkeypatch.setattr("sys.stdin", SimpleNamespace(isatty=lambda: True))
     asked = []

@@ -60,7 +60,7 @@ def test_a_larger_pool_is_told_to_read_less_and_nothing_is_left(server: Served, 
     sizes = ("--sizes", "50%,150%,300%", "--within", "60s", "--html", str(page))
     with server.working():
         told, err = ended(started(server, *sizes, "--json"))
-    assert "the kernel notes each read and write call" in err
+    assert "(BPF) note each read and write call of" in " ".join(err.split())
     smaller, present, larger, largest = told.sizes
     assert smaller.cannot_say
     assert present.tier == "counted"

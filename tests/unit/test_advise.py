@@ -218,7 +218,7 @@ def test_pages_that_the_server_makes_are_foretold_as_stops_and_where_they_are_no
     at: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     alone, _ = at.prepare(asked(120, "full")).foretold
-    assert tiers.sentence(alone).endswith(", without the pages that it makes, which the server does not count")
+    assert "a second, without the pages that it makes, which the server does not count)" in tiers.sentence(alone)
     monkeypatch.setitem(fake_mysql.GROWTH, "Innodb_pages_created", 40)
     at.server.status["Innodb_pages_created"] = 7
     full, misses = at.prepare(asked(120, "full")).foretold
@@ -241,11 +241,11 @@ def test_who_fills_the_pool_is_consented_to_by_each_tier_that_asks_it(
         monkeypatch.setitem(fake_mysql.VARIABLES, "innodb_buffer_pool_size", str(pool_pages * 16384))
         return at.prepare(asked(120, tier, look_inside=look_inside)).inside
 
-    assert inside(4096).startswith("asking who fills 4,096 pages takes about 0.061 s, in which reads wait for a latch")
-    assert inside(4096).endswith("; that is asked at the end")
-    assert inside(4096, "full").endswith("; that is asked before full and at the end")
+    asked_who = "ask the server which pages its pool holds: asking who fills 4,096 pages takes about 0.061 s, in which"
+    assert inside(4096).startswith(f"At the end we {asked_who} reads wait for a latch")
+    assert inside(4096, "full").startswith("Before full and at the end we ask the server")
     assert inside(100_000) == inside(100_000, "full") == inside(100_000, look_inside=True) == ""
-    assert inside(100_000, "full", look_inside=True).endswith("; that is asked before full")
+    assert inside(100_000, "full", look_inside=True).startswith("Before full we ask")
 
 
 def test_an_idle_server_is_not_attached_to(at: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -526,9 +526,19 @@ def test_the_sentence(advice: Advice, others: tuple[SizeEstimate, ...], words: s
     assert sentence.advised(advised(advice, *others)) == words
 
 
+def test_the_table_of_a_terminal_has_each_size_in_one_line_of_80_characters(advice: Advice) -> None:
+    sizes = (told(32, 12_300, half=0.25), told(48, 410, half=0.05), told(96, 390, half=0.05), told(128, 80))
+    timed = [replace(one, read_ms_per_s=0.15 * (one.reads_per_s or 0)) for one in sizes]
+    shown = terminal.text(advise_page.as_report(advised(advice, *timed)), 80)
+    rows = [line.split() for line in shown.split("─\n")[1].split("\n\n")[0].splitlines()]
+    assert [row[:2] for row in rows] == [[size, "MiB"] for size in ("32", "48", "64", "96", "128")], shown
+    for change in ("31 times (23 to 39)", "+2 % (-3 to +8 %)", "-2 % (-8 to 0 %)", "-80 % (-82 to -78 %)"):
+        assert change in shown, shown
+
+
 def test_a_pool_that_holds_what_the_load_reads_is_said_to_do_so(advice: Advice) -> None:
     held = SizeEstimate(128 * MIB, None, 0.0, 0.1, "counted")
-    assert "; a larger one can spare no more than that" in sentence.advised(advised(advice, REFUSED, held))
+    assert "; a larger one can save no more than that" in sentence.advised(advised(advice, REFUSED, held))
 
 
 def test_reads_that_nobody_saw_are_not_told_as_none(advice: Advice) -> None:
@@ -576,7 +586,7 @@ def test_postgres_needs_a_restart_and_asks_the_system(advice: Advice) -> None:
     assert words.endswith(", after a restart.")
     shown = terminal.text(advise_page.as_report(made))
     assert "fewer are no fewer reads of the device" in shown
-    assert "Reads a second" in shown
+    assert "Reads/s" in shown
     assert as_json(advise_page.as_report(made))["reads_are"] == "asked of the system"
 
 

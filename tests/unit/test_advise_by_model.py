@@ -131,6 +131,22 @@ def test_a_larger_pool_that_was_not_turned_over_three_times_is_left_to_the_list(
     assert told.cannot_say is not None
 
 
+@pytest.mark.parametrize("depth", [250, 340])
+def test_bounds_of_a_smaller_pool_hold_an_error_of_the_model_at_the_servers_own_size(depth: int) -> None:
+    settings = {**INNODB, "flush_neighbors": 1, "lru_scan_depth": depth}
+    model = _model([_window("innodb57")], _pool("innodb57", settings=settings))
+    told = model.estimate(500 * PAGE_BYTES)
+    assert told is not None
+    assert told.own_error is not None
+    assert told.own_error > OWN_LIMIT
+    assert told.low is not None
+    assert told.reads_per_s is not None
+    assert told.high is not None
+    assert told.low <= _truth("innodb57", 500) <= told.high
+    assert told.high - told.reads_per_s > told.own_error * told.reads_per_s
+    assert model.estimate(900 * PAGE_BYTES) is None, "a larger pool is left to the list of evicted pages"
+
+
 def test_a_model_that_is_wrong_at_the_servers_own_size_tells_nothing() -> None:
     settings = {**INNODB, "flush_neighbors": 1, "lru_scan_depth": 400}
     smaller, larger = _estimates("innodb57", [500, 900], settings=settings)
@@ -139,15 +155,49 @@ def test_a_model_that_is_wrong_at_the_servers_own_size_tells_nothing() -> None:
     assert larger.tier == "misses", "the list of evicted pages needs no model"
 
 
-def test_reads_that_depend_on_speed_are_not_told() -> None:
+@cache
+def _by_the_clock() -> ByModel:
+    """A server whose pages become young by the clock, so that its reads depend on the load's speed."""
     columns = columns_of(np.column_stack((skewed(3, PAGES, 80_000, power=0.9), np.full(80_000, GET))))
     model = {**SETTINGS["innodb57"], "old_blocks_time": 1000}
     window = recorded(with_reads("innodb57", model, FRAMES, columns), "full")
-    pool = _pool("innodb57", settings={**INNODB, "flush_neighbors": 1, "old_blocks_time": 1000})
-    told = _model([window], pool).estimate(600 * PAGE_BYTES)
+    return _model([window], _pool("innodb57", settings={**INNODB, "flush_neighbors": 1, "old_blocks_time": 1000}))
+
+
+@pytest.mark.parametrize("frames", [600, 700])
+def test_bounds_of_a_smaller_pool_hold_its_reads_at_other_speeds_of_the_load(frames: int) -> None:
+    model = _by_the_clock()
+    told = model.estimate(frames * PAGE_BYTES)
     assert told is not None
-    assert told.cannot_say is not None
-    assert told.cannot_say.why.startswith("old_blocks_time is 1,000 ms")
+    assert told.cannot_say is None
+    assert told.speed_share is not None
+    assert told.speed_share > 0.03
+    own, did = model.own.reads, {time: model.did(frames, time) for time in (0.5, 0.6, 0.8, 1.0, 1.3, 1.7, 2.0)}
+    first = model.first_counted(did[1.0], frames)
+    present = model.counted.reads / model.counted.seconds
+    rates = {time: present * one.reads[first:].sum() / own[first:].sum() for time, one in did.items()}
+    assert told.reads_per_s == pytest.approx(rates[1.0], rel=0.01)
+    assert max(rates.values()) > 1.03 * min(rates.values())
+    assert told.low is not None
+    assert told.high is not None
+    assert all(told.low <= rate <= told.high for rate in rates.values()), (told, rates)
+
+
+def test_reads_that_depend_much_on_the_speed_are_not_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = _by_the_clock()
+    told = model.estimate(700 * PAGE_BYTES)
+    assert told is not None
+    assert told.speed_share is not None
+    monkeypatch.setattr(constants, "SPEED_MOST", 0.9 * told.speed_share)
+    refused = model.estimate(700 * PAGE_BYTES)
+    assert refused is not None
+    assert refused.cannot_say is not None
+    assert refused.cannot_say.why.startswith("innodb_old_blocks_time is 1,000 ms")
+
+
+def test_a_larger_pool_whose_reads_depend_on_the_speed_is_left_to_the_list() -> None:
+    model = _by_the_clock()
+    assert model.estimate(850 * PAGE_BYTES) is None
 
 
 def _purged(late: int, each: int) -> Columns:
@@ -194,6 +244,27 @@ def test_reads_that_a_late_purge_would_make_half_as_many_again_are_not_told() ->
     assert "purge" in half.cannot_say.why
     assert "% more pages" in half.cannot_say.why
     assert most.reads_per_s is not None
+
+
+def test_bounds_hold_another_speed_and_a_late_purge_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = {**INNODB, "flush_neighbors": 1, "old_blocks_time": 1000}
+    whole = with_reads("innodb57", {**settings, "wakes_cleaner": True}, FRAMES, _purged(20, 4))
+    window = recorded({name: column[WARM:] for name, column in whole.items()}, "full")
+    model = _model([window], _pool("innodb57", version="8.0.15", settings=settings))
+    late = model.estimate(520 * PAGE_BYTES)
+    monkeypatch.setattr("bufferlab.live.by_model.SPEED_LIMIT", 0.0)
+    monkeypatch.setattr("bufferlab.live.by_model.FEW_READS", 0)
+    both = model.estimate(520 * PAGE_BYTES)
+    assert late is not None
+    assert both is not None
+    assert late.speed_share is None
+    assert (both.speed_share or 0) > 0
+    assert (both.late_purge_share or 0) > 0.1
+    assert both.reads_per_s == late.reads_per_s
+    assert both.low is not None
+    assert both.high is not None
+    assert both.low <= (late.low or 0)
+    assert both.high >= (late.high or 0)
 
 
 def test_a_late_purge_goes_to_each_changed_page_once_more_in_its_slice() -> None:

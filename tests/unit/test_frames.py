@@ -55,7 +55,7 @@ def test_a_plan_tells_what_is_followed_and_what_it_costs(monkeypatch: pytest.Mon
     (tmp_path / "7/exe").write_bytes(b"\x7fELF\x02")
     plan = live_trace.plan(7, POSTGRES, "misses", tmp_path)
     assert "each read and write call of PostgreSQL 8.0.40, process 7" in plan.sentence
-    assert "no thread is stopped" in plan.sentence
+    assert "No thread is stopped" in plan.sentence
     assert json.loads(plan.job(Path("/spool"), 24, 1000.0)) == {
         "pid": 7,
         "events_per_s_max": 1000.0,

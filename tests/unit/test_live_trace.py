@@ -73,8 +73,8 @@ def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[subproce
 
 def test_a_plan_names_the_server_the_place_and_the_probes(server: subprocess.Popen[bytes], tmp_path: Path) -> None:
     full = live_trace.plan(server.pid, facts("mysql"), "full")
-    assert f"MySQL 5.7.99, process {server.pid}" in full.sentence
-    assert f"2 probes in {tmp_path / 'mysqld'} (got, got_or_read)" in full.sentence
+    where = f"MySQL 5.7.99, process {server.pid} ({tmp_path / 'mysqld'}), in this process alone"
+    assert f"2 breakpoints (uprobes) in {where}" in full.sentence
     assert "container" not in full.sentence
     assert json.loads(full.job(tmp_path / "spool", 24, 1000.0)) == {
         "pid": server.pid,

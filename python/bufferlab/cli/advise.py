@@ -103,7 +103,7 @@ def command(
     asked = advise.Asked(within_s, kind, parse_sizes(sizes), _cores(max_cpu), look_inside)
     family = family_of(url)
     with Session(family, address_of(url, family)) as session:
-        with beginning("looking, with nothing attached"):
+        with beginning(f"watching the counters for {advise.FIRST_LOOK_S} s, with nothing attached"):
             ready = advise.prepare(session, asked, live_trace)
         _consent(ready, yes)
         # Imported late, because it loads the models: after the user's answer, before anything is attached.
@@ -122,21 +122,21 @@ def command(
 
 
 def _consent(ready: Ready, yes: bool) -> None:
-    """Print the plan and the cost of each tier, and ask the user for consent, unless `yes`.
+    """Print the plan, the cost and the time of each tier, and ask the user for consent, unless `yes`.
 
     Does nothing if no tier is to be attached. Raises SpecError without a terminal to ask on, click.Abort if the user
     refuses.
     """
+    from bufferlab.live import look_time
     from bufferlab.live.tiers import sentence
 
     if not ready.plans:
         return
-    for plan in ready.plans.values():
-        say(plan.sentence)
     for one in ready.foretold:
-        say(sentence(one))
+        say(f"{ready.plans[one.tier].sentence} {sentence(one)}\n")
     if ready.inside:
-        say(ready.inside)
+        say(f"{ready.inside}\n")
+    say(look_time.sentence(ready.planned, ready.pace))
     if yes:
         return
     if not sys.stdin.isatty():

@@ -17,12 +17,13 @@ import numpy as np
 
 from bufferlab.engines.servers.look import MISFITS, Facts, Lost, NotTold, Refused
 from bufferlab.errors import EnvironmentLackingError, SpecError
-from bufferlab.live import buffer_list, constants, doubts, pool_contents, tiers
+from bufferlab.live import buffer_list, constants, doubts, look_time, pool_contents, tiers
 from bufferlab.live.attach import Attached, Attachments, MemoryLeft, Shown, Tracing, left
 from bufferlab.live.bounds import Counted, PoolFacts, SizeEstimate
 from bufferlab.live.host_side import find
 from bufferlab.live.live_trace import Ended, LivePlan, LiveTrace, Recorded, Tier, with_one_numbering
 from bufferlab.live.look_result import Seen
+from bufferlab.live.look_time import Pace
 from bufferlab.live.observation import Observation, Stop
 from bufferlab.live.session import Session
 from bufferlab.live.sizes_asked import SizeAsked, require_told, sizes_of
@@ -83,6 +84,7 @@ class Ready:
     settings: Mapping[str, int | str]
     idle: NotTold | None
     """The reason why nothing will be attached; None if something will be."""
+    pace: Pace
     inside: str
     """Words on the cost and the times of asking which pages the pool holds; "" if the server is not asked."""
 
@@ -189,7 +191,15 @@ def prepare(
         _require_model(facts, manager, settings)
     plans = {one.tier: tracing.plan(pid, facts, one.tier) for one in foretold}
     inside = _inside(facts, asked, is_full="full" in plans) if plans else ""
-    return Ready(session, facts, pid, asked, planned, plans, foretold, manager, settings, idle, inside)
+    wanted = ENOUGH_TURNOVERS * (sizes[-1] - facts.pool_size_bytes) / facts.page_size_bytes
+    pace = look_time.pace(foretold, wanted, _evictions_per_s(rows))
+    return Ready(session, facts, pid, asked, planned, plans, foretold, manager, settings, idle, pace, inside)
+
+
+def _evictions_per_s(rows: Sequence[SampledRow]) -> float:
+    """Return the evictions a second of a full pool: as many as pages that are read or created."""
+    pages = sum(row.counts.get("pages_read", 0.0) + row.counts.get("pages_created", 0.0) for row in rows)
+    return pages / (sum(row.seconds for row in rows) or 1.0)
 
 
 def _require_model(facts: Facts, manager: BufferManager | None, settings: Mapping[str, int | str]) -> None:
@@ -288,7 +298,7 @@ def advise(
     attachments = Attachments(
         ready.planned, ready.plans, tracing,
         max_cores=ready.asked.max_cores,
-        pages_wanted=ENOUGH_TURNOVERS * (sizes[-1] - facts.pool_size_bytes) / facts.page_size_bytes,
+        pace=ready.pace,
         processors=Processors(ready.pid), stop=stop, shown=shown, clock=clock, before_full=before_full,
         list_buffers=list_buffers if _lists_buffers(facts, ready.asked) else None,
     )  # fmt: skip
@@ -317,8 +327,11 @@ def _inside(facts: Facts, asked: Asked, *, is_full: bool) -> str:
     before = pool_contents.cost(facts, look_inside=asked.look_inside) if is_full else ""
     meanwhile = pool_contents.cost(facts, look_inside=asked.look_inside) if _lists_buffers(facts, asked) else ""
     times = (("before full", before), (f"{_LISTS} times in misses", meanwhile), ("at the end", at_end))
-    when = [words for words, is_asked in times if is_asked]
-    return f"{before or meanwhile or at_end}; that is asked {' and '.join(when)}" if when else ""
+    when = " and ".join(words for words, is_asked in times if is_asked)
+    if not when:
+        return ""
+    how = before or meanwhile or at_end
+    return f"{when[0].upper()}{when[1:]} we ask the server which pages its pool holds: {how}."
 
 
 def _first_look(

@@ -10,18 +10,32 @@ from typing import Any
 from bufferlab.chapter import words
 from bufferlab.chapter.elements import Band, Banner, Column, Dot, Figure, Mark, PointsPlot, Row, Section, Series, Table
 from bufferlab.engines.servers.look import NotTold
-from bufferlab.live import sentence
+from bufferlab.live import free_pages, sentence
 from bufferlab.live.advise import Advice
 from bufferlab.live.bounds import SizeEstimate
 from bufferlab.live.look_result import Seen
 from bufferlab.live.observe_page import inside_sections, misses_figure
 from bufferlab.live.tiers import TierCost
+from bufferlab.models.limits import OWN_LIMIT
 from bufferlab.report.document import Report, stamped
 from bufferlab.units import format_bytes, format_duration, format_percent
 
 _CANNOT = "cannot say"
 _LITTLE = 0.01
 """The least share of bytes read into other memory than the pool's that the limits mention."""
+_HEADS = ("Pool", "Reads/s", "95 % bounds", "Change", "Reading, ms/s", "Of the present", "Tier")
+_NUMBERS = (
+    "Pool",
+    "Reads a second",
+    "From",
+    "To",
+    "Change",
+    "ms of reading a second",
+    "Of the present",
+    "Tier",
+    "Why not",
+)
+"""The heads of the table for readers, and of that for programs."""
 
 
 def as_report(advice: Advice, *, is_interrupted: bool = False) -> Report:
@@ -111,28 +125,16 @@ def sizes_table(advice: Advice, *, with_reasons: bool = False) -> Table:
 
     `with_reasons` is for programs: changes are in reads a second, and a last column says why a size is not judged.
     """
-    heads: tuple[str, ...] = (
-        "Pool",
-        "Reads a second",
-        "From",
-        "To",
-        "Change",
-        "ms of reading a second",
-        "Of the present",
-        "Tier",
-    )
-    brief = ("Pool", "Reads a second", "From", "To", "ms of reading a second", "Change")
-    rows = [Row(_cells(one, advice, numbers_alone=with_reasons), _mark(one, advice)) for one in advice.sizes]
-    if with_reasons:
-        heads = (*heads, "Why not")
-        whys = [sentence.reason(one.cannot_say) if one.cannot_say else "" for one in advice.sizes]
-        rows = [Row((*row.cells, why), row.mark) for row, why in zip(rows, whys, strict=True)]
-    words_of = ("Tier", "Why not", *(() if with_reasons else ("Change",)))
-    columns = tuple(Column(head, numeric=head not in words_of) for head in heads)
-    shown = heads if with_reasons else brief
-    bounds = "From and To: bounds of 95 %." if any(one.low is not None for one in advice.sizes) else ""
-    caption = sentence.advised(advice) if with_reasons else bounds
-    return Table("all-sizes", "Sizes of the pool", columns, tuple(rows), caption, brief=shown)
+    of_cells = _numbers if with_reasons else _cells
+    rows = [Row(of_cells(one, advice), _mark(one, advice)) for one in advice.sizes]
+    if not with_reasons:
+        numeric = [head not in ("Tier", "Change") for head in _HEADS]
+        columns = tuple(map(Column, _HEADS, numeric))
+        brief = ("Pool", "Reads/s", "95 % bounds", "Change", "Reading, ms/s")
+        return Table("all-sizes", "Sizes of the pool", columns, tuple(rows), brief=brief)
+    columns = tuple(Column(head, numeric=head not in ("Tier", "Why not")) for head in _NUMBERS)
+    caption = sentence.advised(advice)
+    return Table("all-sizes", "Sizes of the pool", columns, tuple(rows), caption, brief=_NUMBERS)
 
 
 def _is_bound(one: SizeEstimate) -> bool:
@@ -140,23 +142,30 @@ def _is_bound(one: SizeEstimate) -> bool:
     return one.cannot_say is None and one.reads_per_s is None and one.high is not None
 
 
-def _cells(one: SizeEstimate, advice: Advice, *, numbers_alone: bool) -> tuple[str, ...]:
-    """Return the cells of a size. With `numbers_alone`, for programs, bounds are only in their own columns."""
-    change, low, high, shown = _change(one, advice), one.low, one.high, words.number(one.reads_per_s)
-    # Where a size has no number, the column of changes says why.
-    number: Callable[[float | None], str] = words.number if numbers_alone else _number_or_nothing
-    if not numbers_alone:
-        change, shown = sentence.verdict(one, advice), _reads(one)
-        low, high = (None, None) if one.cannot_say else (low, high)
+def _cells(one: SizeEstimate, advice: Advice) -> tuple[str, ...]:
+    """Return the cells of a size for readers. If a size has no number, the column of changes says why."""
+    has_bounds = one.cannot_say is None and one.low is not None and one.reads_per_s is not None
     return (
         format_bytes(one.pool_size_bytes),
-        shown,
-        number(low) if numbers_alone else _at_least(low),
-        number(high) if numbers_alone else _at_most(high),
-        change,
-        number(one.read_ms_per_s),
+        _reads(one),
+        f"{_at_least(one.low)} to {_at_most(one.high)}" if has_bounds else "",
+        sentence.signed(one, advice),
+        _number_or_nothing(one.read_ms_per_s),
         format_percent(one.pool_size_bytes / advice.present_bytes),
         one.tier if one.cannot_say is None else _CANNOT,
+    )
+
+
+def _numbers(one: SizeEstimate, advice: Advice) -> tuple[str, ...]:
+    """Return the cells of a size for programs."""
+    return (
+        format_bytes(one.pool_size_bytes),
+        *map(words.number, (one.reads_per_s, one.low, one.high)),
+        _change(one, advice),
+        words.number(one.read_ms_per_s),
+        format_percent(one.pool_size_bytes / advice.present_bytes),
+        one.tier if one.cannot_say is None else _CANNOT,
+        sentence.reason(one.cannot_say) if one.cannot_say else "",
     )
 
 
@@ -311,15 +320,39 @@ def _limits(advice: Advice) -> list[str]:
         beyond = any(_is_bound(one) for one in advice.sizes)
         above = ". A larger pool reads no more than what was left there, so it has a bound alone" if beyond else ""
         limits.append(f"This look tells of pools up to {reach}{above}.")
-    late = {one.pool_size_bytes: one.late_purge_share for one in advice.others if one.late_purge_share is not None}
-    if late:
-        shares = ", ".join(f"{format_percent(share)} at {format_bytes(size)}" for size, share in late.items())
-        limits.append(
-            f"Purge of this server goes back to each changed row. Were it late in a smaller pool, more pages would be "
-            f"read: {shares}. The upper bounds hold that."
-        )
+    limits += _widened(advice)
+    if free := free_pages.kept(advice.seen):
+        limits.append(free.sentence)
     limits += [_sentence(f"not looked at: {sentence.reason(one)}") for one in advice.not_looked_at]
     return [*_refusals(advice), *limits, *(_sentence(sentence.reason(one)) for one in advice.cannot_say[1:])]
+
+
+def _widened(advice: Advice) -> list[str]:
+    """Return the sentences on the errors, a late purge and other speeds that the bounds of smaller pools include."""
+
+    def shares(of: Callable[[SizeEstimate], float | None]) -> str:
+        told = [(one, share) for one in advice.others if (share := of(one)) is not None]
+        return ", ".join(f"{format_percent(share)} at {format_bytes(one.pool_size_bytes)}" for one, share in told)
+
+    found = []
+    own = next((one.own_error for one in advice.others if abs(one.own_error or 0.0) > OWN_LIMIT), None)
+    if own is not None:
+        found.append(
+            f"At the present size the model reads {format_percent(abs(own))} {'more' if own > 0 else 'less'} than the "
+            "server did. The bounds of smaller pools hold an error as large as that."
+        )
+    if late := shares(lambda one: one.late_purge_share):
+        found.append(
+            "Purge of this server goes back to each changed row. Were it late in a smaller pool, more pages would be "
+            f"read: {late}. The upper bounds hold that."
+        )
+    if speed := shares(lambda one: one.speed_share):
+        found.append(
+            f"innodb_old_blocks_time is {advice.present.settings.get('old_blocks_time', 0):,} ms, so what a smaller "
+            "pool keeps depends on how fast the load runs. Between a load that only waits for its reads and one of "
+            f"twice the present speed the reads differ by {speed}. The bounds hold that."
+        )
+    return found
 
 
 def _waiting(advice: Advice) -> list[str]:

@@ -27,6 +27,7 @@ from bufferlab.errors import BufferlabError, EnvironmentLackingError
 from bufferlab.live import constants
 from bufferlab.live.doubts import BROKEN
 from bufferlab.live.live_trace import LivePlan, LiveTrace, Recorded, Tier
+from bufferlab.live.look_time import LEAST_MISSES_S, Pace
 from bufferlab.live.observation import Stop
 from bufferlab.live.tiers import Processors, Second, Stage
 from bufferlab.live.window import LookWindow, SampledRow, ServerEvent
@@ -65,8 +66,6 @@ def _given_back(folder: Path, name: str) -> int:
     return int(told.get(name, 0))
 
 
-LEAST_MISSES_S = 120.0
-"""The least seconds for which `misses` stays attached, because its bounds come from the scatter of slices of time."""
 _PATIENCE_S = 3.0
 """The most seconds that a stage is prolonged if no sample comes."""
 _OF_DISK, _OF_MEMORY, _MOST_BYTES = 4, 8, 1 << 30
@@ -127,8 +126,8 @@ class Attachments:
     tracing: Tracing
     max_cores: float
     """The most processors that a tier may take of the server."""
-    pages_wanted: float
-    """The number of evictions after which `misses` has seen enough for the largest size."""
+    pace: Pace
+    """How long the stages take, with the evictions after which `misses` has seen enough."""
     processors: Processors | None
     stop: Stop
     shown: Shown
@@ -144,6 +143,8 @@ class Attachments:
     """The error of a tier that could not be attached or read; None if there was none."""
     attached: list[Attached] = field(default_factory=list)
     seconds: list[Second] = field(default_factory=list)
+    _begun_s: float | None = None
+    """When the first stage began, by `clock`; None before the first row."""
     _place: int = 0
     _limit: int = 0
     # Infinite until the first row, because the first stage begins after the questions at the observation's beginning.
@@ -156,9 +157,9 @@ class Attachments:
     _lists_due_s: list[float] = field(default_factory=list)
     """The times at which the server is to be asked for its buffers, in order."""
     _is_fresh: bool = False
+    """Whether no row has come since the tier was attached."""
     _attached_s: float = 0.0
     """When the trace was attached, by `clock`."""
-    """Whether no row has come since the tier was attached."""
 
     def row(self, row: SampledRow, window: LookWindow) -> None:
         """Keep the row, and go on to the next stage if this one has ended."""
@@ -168,15 +169,20 @@ class Attachments:
             self._lists_due_s.pop(0)
             self.list_buffers(self._trace)
         if math.isinf(self._due_s):
-            self._due_s = now_s - row.seconds + self.planned[0].seconds
+            self._begun_s = now_s - row.seconds
+            self._due_s = self._begun_s + self.planned[0].seconds
         if now_s >= self._due_s or self._has_enough():
             self._next()
-            now_s = self.clock()
-        whole_s = sum(one.seconds for one in self.planned)
-        stage = self.planned[min(self._place, len(self.planned) - 1)]
-        left_s = max(0.0, self._due_s - now_s) + sum(one.seconds for one in self.planned[self._place + 1 :])
-        what = f"attached ({stage.tier})" if self._trace else "looking"
-        self.shown.at(what, min(1.0, max(0.0, 1 - left_s / whole_s)), left_s)
+        self._show()
+
+    def _show(self) -> None:
+        now_s, place = self.clock(), len(self.planned) if self.is_over else self._place
+        stage = self.planned[min(place, len(self.planned) - 1)]
+        evicted = int(self._trace.told()["events"].get("evict", 0)) if self._trace and stage.tier == "misses" else None
+        left_s = self.pace.left_s(self.planned, place, now_s - (self._due_s - stage.seconds), evicted)
+        spent_s = now_s - (self._begun_s or now_s)
+        what = f"recording ({stage.tier})" if self._trace else "evaluating" if self.is_over else "nothing attached"
+        self.shown.at(what, spent_s / (spent_s + left_s), left_s)
 
     def event(self, event: ServerEvent) -> None:
         """Show an event of the server. If no answer is possible after it, detach and end the observation."""
@@ -220,7 +226,7 @@ class Attachments:
         stage = self.planned[min(self._place, len(self.planned) - 1)]
         if self._trace is None or stage.tier != "misses" or self.clock() < self._due_s - stage.seconds + LEAST_MISSES_S:
             return False
-        return int(self._trace.told()["events"].get("evict", 0)) >= self.pages_wanted > 0
+        return int(self._trace.told()["events"].get("evict", 0)) >= self.pace.pages_wanted > 0
 
     def _next(self) -> None:
         if self._trace:

@@ -98,6 +98,11 @@ class SizeEstimate:
 
     None but for the tier `full`, and if purge cannot fall behind.
     """
+    speed_share: float | None = None
+    """The share by which reads differ between a slower load and one of twice the speed; `low` and `high` include it.
+
+    None but for the tier `full` of InnoDB with `innodb_old_blocks_time` above 0, and if the speed hardly matters.
+    """
     read_ms_per_s: float | None = None
     """The milliseconds of reading in a second, at the mean time of a read that was seen.
 

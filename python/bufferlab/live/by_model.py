@@ -258,7 +258,7 @@ class ByModel:
             wanted = 2 * max(constants.TURNOVERS_WARM, self.manager.filled)
             turnovers = float(self.own.brought_in.sum()) / self.pool.pool_pages
             return self._too_short("the pool", turnovers, wanted, ", or let us look inside")
-        if abs(error) > OWN_LIMIT:
+        if abs(error) > constants.OWN_MOST:
             why = (
                 f"at the pool's own size the model {self.manager.name} reads {100 * error:+.1f} % of what the server "
                 "read: it lacks a rule that matters here"
@@ -272,6 +272,8 @@ class ByModel:
         is_larger = frames > self.pool.pool_pages
         if self.refused:
             return None if is_larger else SizeEstimate(size_bytes, None, None, None, "full", self.refused)
+        if is_larger and abs(self.own_error or 0.0) > OWN_LIMIT:
+            return None
         did = self.did(frames)
         turnovers = float(did.brought_in.sum()) / frames
         if is_larger and turnovers < constants.TURNOVERS_LARGER:
@@ -280,19 +282,33 @@ class ByModel:
         if len(did.reads) - first < constants.LEAST_SLICES:
             why = self._too_short("such a pool", turnovers)
             return None if is_larger else SizeEstimate(size_bytes, None, None, None, "full", why)
-        if (by_speed := self._by_speed(frames, did, first)) is not None:
-            return None if is_larger else SizeEstimate(size_bytes, None, None, None, "full", by_speed)
-        value, low, high = self._rate(did, frames, first)
+        by_speed = self._by_speed(frames, did, first)
+        if is_larger and by_speed:
+            return None
+        return self._bounded(size_bytes, {1.0: did, **by_speed}, first, turnovers)
+
+    def _bounded(self, size_bytes: int, replays: Mapping[float, _Did], first: int, turnovers: float) -> SizeEstimate:
+        """Return the estimate of a size, with the replays at other speeds and a late purge in its bounds.
+
+        `replays` are the model's counts by the factor on all times; that of 1.0 gives the value.
+        """
+        frames = self.pool.frames(size_bytes)
+        rates = {time: self._rate(one, frames, first) for time, one in replays.items()}
+        worst = max(rates, key=lambda time: rates[time][0])
+        low, high = min(one[1] for one in rates.values()), max(one[2] for one in rates.values())
+        speed_share = rates[worst][0] / min(rate for rate, *_ in rates.values()) - 1 if len(rates) > 1 else None
+        if speed_share is not None and speed_share > constants.SPEED_MOST:
+            return SizeEstimate(size_bytes, None, None, None, "full", self._speed_matters(frames, speed_share))
         late_share = None
-        if self._may_fall_behind(frames):
-            late = self.did(frames, late_rows=int(self.played.rows / turnovers))
-            most, _, high = self._rate(late, frames, first)
-            if most > (1 + constants.PURGE_LIMIT) * value:
-                return SizeEstimate(size_bytes, None, None, None, "full", _purge_matters(most / value - 1))
-            late_share = most / value - 1
+        for time in {1.0, worst} if self._may_fall_behind(frames) else ():
+            late = self.did(frames, time, late_rows=int(self.played.rows / turnovers))
+            most, _, high_late = self._rate(late, frames, first)
+            late_share, high = max(late_share or 0.0, most / rates[time][0] - 1), max(high, high_late)
+        if late_share is not None and late_share > constants.PURGE_LIMIT:
+            return SizeEstimate(size_bytes, None, None, None, "full", _purge_matters(late_share))
         return SizeEstimate(
-            size_bytes, value, low, high, "full",
-            own_error=self.own_error, turnovers=turnovers, late_purge_share=late_share,
+            size_bytes, rates[1.0][0], low, high, "full", own_error=self.own_error, turnovers=turnovers,
+            late_purge_share=late_share, speed_share=speed_share,
         )  # fmt: skip
 
     def _too_short(
@@ -318,18 +334,25 @@ class ByModel:
         method = constants.model_error(self.pool.pool_pages, frames, self.own_error or 0.0) * value
         return value, *around(value, scatter(len(own), per_s), method + constants.OF_PRESENT * present)
 
-    def _by_speed(self, frames: int, did: _Did, first: int) -> NotTold | None:
-        """Return the reason that reads depend too much on the load's speed; None if they do not."""
-        why = self.manager.by_speed(Pool(frames, self.settings))
-        if why is None:
-            return None
-        reads = [did.reads[first:].sum(), *(self.did(frames, time).reads[first:].sum() for time in (0.5, 2.0))]
-        if max(reads) - min(reads) <= max(SPEED_LIMIT * min(reads), FEW_READS):
-            return None
-        spread = f"{100 * (max(reads) / max(1.0, min(reads)) - 1):.0f} %"
+    def _by_speed(self, frames: int, did: _Did, first: int) -> Mapping[float, _Did]:
+        """Return the model's counts by the factor on all times, if reads depend on the load's speed; {} if they do not.
+
+        The factors are those of twice the speed, and of a load that waits for its reads alone, at least of half the
+        speed. If such a load reads as much as `SPEED_MOST` allows, it slows down by the ratio of the reads.
+        """
+        if self.manager.by_speed(Pool(frames, self.settings)) is None:
+            return {}
+        own, own_speed = (float(one.reads[first:].sum()) for one in (self.own, did))
+        slowest = max(2.0, (1 + constants.SPEED_MOST) * own_speed / max(1.0, own))
+        found = {time: self.did(frames, time) for time in (0.5, slowest)}
+        reads = [own_speed, *(float(one.reads[first:].sum()) for one in found.values())]
+        return found if max(reads) - min(reads) > max(SPEED_LIMIT * min(reads), FEW_READS) else {}
+
+    def _speed_matters(self, frames: int, share: float) -> NotTold:
+        size = format_bytes(frames * self.pool.page_size_bytes)
         return NotTold(
-            f"{why}, and at {format_bytes(frames * self.pool.page_size_bytes)} reads then depend on how fast the load "
-            f"runs: by {spread} between half and twice its speed",
+            f"innodb_{self.manager.by_speed(Pool(frames, self.settings))}, and at {size} reads then depend on how fast "
+            f"the load runs: by {100 * share:.0f} % between a slower load and twice the speed",
             "measure: bufferlab run with the same load",
         )
 

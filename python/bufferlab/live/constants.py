@@ -10,6 +10,7 @@ from __future__ import annotations
 from math import log2
 
 from bufferlab import versions
+from bufferlab.models.limits import OWN_LIMIT
 
 SEED = 20_261_125
 """The seed of the resampling, so that equal records give equal bounds."""
@@ -99,10 +100,20 @@ MODEL_ERROR = 0.03
 MODEL_ERROR_DOUBLED = 0.04
 """The error of a model as a share of its reads: MODEL_ERROR, plus MODEL_ERROR_DOUBLED for each doubling or halving of
 the pool. In trials models were off by 1 to 6 % in the mean at half to twice the traced pool (docs/prediction.md)."""
+OWN_MOST = 0.15
+"""The model's largest error at the present size for an estimate of a smaller pool. An error above OWN_LIMIT
+(models/limits.py) stands in the bounds as a whole, else half of it: the estimate is a ratio of the model's reads at two
+sizes, in which an error at both sizes cancels. Half the pool often reads several times as much, so bounds that are
+wider by a seventh still answer. A pool that turns over slowly has such an error of the pauses between the windows: the
+server's reads in them are not recorded, so the model reads some of these pages again."""
 WRITES = 0.001
 """From this share of gets under an exclusive latch on, a load changes rows, and purge may fall behind."""
 PURGE_LIMIT = 0.5
 """The largest share of reads that a purge may add if it is late by a turnover. With more, bounds would say nothing."""
+SPEED_MOST = 0.5
+"""The largest share by which reads may depend on the load's speed (InnoDB with innodb_old_blocks_time above 0). The
+bounds include the reads of twice the speed, and those of a load so slow that it only waits for its reads. With more,
+bounds would say nothing."""
 SCANNED = 0.5
 SCANNED_LEAST = 64
 """A relation is scanned if at least SCANNED_LEAST gets, and more than this share, go to the page after the session's
@@ -155,4 +166,5 @@ def ring_reads(flavour: str, pool_pages: int) -> int:
 
 def model_error(own_frames: int, frames: int, own_error: float) -> float:
     """Return the error of a model at `frames` frames, as a share of the reads; `own_error` is that at `own_frames`."""
-    return MODEL_ERROR + MODEL_ERROR_DOUBLED * abs(log2(frames / own_frames)) + abs(own_error) / 2
+    own = abs(own_error) if abs(own_error) > OWN_LIMIT else abs(own_error) / 2
+    return MODEL_ERROR + MODEL_ERROR_DOUBLED * abs(log2(frames / own_frames)) + own

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from bufferlab.engines.servers.look import DataSize, NotTold
-from bufferlab.live import constants, doubts
+from bufferlab.live import constants, doubts, free_pages
 from bufferlab.live.look_result import Seen, TwiceThePool
 from bufferlab.units import format_bytes, format_percent
 
@@ -52,29 +52,6 @@ def bound(seen: Seen) -> TwiceThePool | NotTold:
     return TwiceThePool(2 * pool_bytes, end.size_bytes, ratio, ratio * (seen.rate("misses") or 0.0))
 
 
-def free_ratio(seen: Seen) -> float:
-    """Return the share of the pool that was free at both ends of the look; 0 if unknown."""
-    ends = [end["free_pages"] / max(1, end["pool_pages"]) for end in _ends(seen)
-            if {"free_pages", "pool_pages"} <= end.keys()]  # fmt: skip
-    return min(ends) if len(ends) == 2 else 0.0
-
-
-def cleaners_pages(seen: Seen) -> int:
-    """Return the number of pages that InnoDB's page cleaner keeps free: innodb_lru_scan_depth in each instance.
-
-    Source: buf_flush_LRU_list_batch in buf0flu.cc.
-    """
-    settings = seen.facts.settings
-    return int(settings.get("innodb_lru_scan_depth", 0)) * max(1, int(settings.get("innodb_buffer_pool_instances", 1)))
-
-
-def was_never_filled(seen: Seen) -> bool:
-    """Return whether much of the pool is free, and more than the page cleaner keeps free."""
-    ratio = free_ratio(seen)
-    pages = seen.begin.values.get("pool_pages", 0)
-    return ratio >= constants.FREE_RATIO and ratio * pages > constants.BEYOND_CLEANER * cleaners_pages(seen)
-
-
 def _ends(seen: Seen) -> list[Mapping[str, float]]:
     return [one.values for one in (seen.begin, seen.end) if one]
 
@@ -92,7 +69,7 @@ def _unfilled(seen: Seen) -> NotTold | None:
     """
     why = "the pool is not full: its misses are first reads"
     if seen.facts.flavour != "postgres":
-        return NotTold(why, "ask again once it is") if was_never_filled(seen) else None
+        return NotTold(why, "ask again once it is") if free_pages.was_never_filled(seen) else None
     if (evicted := seen.window.totals.get("evicted_pages")) is None:
         version = f"{seen.facts.engine} {seen.facts.numbers[0]}"
         return NotTold(

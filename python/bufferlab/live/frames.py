@@ -59,13 +59,13 @@ class CallPlan:
 
     @property
     def sentence(self) -> str:
-        """Return the planned work in sentences, for the question whether to attach."""
-        size = format_bytes(sum(end - begin for begin, end in self.regions))
+        """Return the words on the attachment, its place, its cost and its end, for the question whether to attach."""
         return (
-            f"Tier misses: the kernel notes each read and write call of {self.server}, process {self.pid}, by programs"
-            " of ours (BPF) that end with this command; no thread is stopped, and nothing goes into the server. A noted"
-            f" call takes about {CALL_US:g} µs more, any other system call of this host about {OTHER_CALL_US:g} µs."
-            f" The addresses of its reads name the pool's frames, among {size} of its address space: no memory is read"
+            f"Tier misses: small programs in the kernel (BPF) note each read and write call of {self.server}, process"
+            f" {self.pid}, and which frame of the pool it fills or empties. No thread is stopped, no memory is read,"
+            f" and nothing goes into the server. A noted call takes about {CALL_US:g} µs more, any other system call"
+            f" of this host about {OTHER_CALL_US:g} µs. The kernel removes the programs when this command ends,"
+            " however it ends."
         )
 
     def job(self, spool: Path, limit_bytes: int, events_per_s_max: float) -> str:

@@ -81,13 +81,15 @@ class SitePlan:
 
     @property
     def sentence(self) -> str:
-        """Return a sentence on the probes and their places, for the question whether to attach."""
-        functions = list(dict.fromkeys(site["at"] for site in self.sites.settings["site"]))
+        """Return the words on the attachment, its place, its cost and its end, for the question whether to attach."""
         where = f"{self.program}{' of its container' if self.elsewhere else ''}"
+        whose = "all processes of this program" if self.forks else "this process alone"
         return (
-            f"Tier full: the kernel stops {self.server}, process {self.pid}, for about {self.stop_us:g} µs at"
-            f" each access to a page of the pool: {len(self.sites.settings['site'])} probes in {where}"
-            f" ({', '.join(functions)}); no code of ours goes into the server, and all probes are taken away at the end"
+            f"Tier full: the kernel sets {len(self.sites.settings['site'])} breakpoints (uprobes) in {self.server},"
+            f" process {self.pid} ({where}), in {whose}: at the functions that get, read, make or evict a page of the"
+            f" pool. A thread that comes to one stops for about {self.stop_us:g} µs, and goes on. No code of ours runs"
+            " in the server, and its file stays as it is. The kernel removes the breakpoints after each window, and"
+            " when this command ends, however it ends."
         )
 
     def job(self, spool: Path, limit_bytes: int, events_per_s_max: float) -> str:

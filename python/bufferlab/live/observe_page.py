@@ -186,6 +186,7 @@ def _limits(seen: Seen) -> list[str]:
         limits[-1] = "How much less a larger pool would miss, not only at most, is estimated by bufferlab advise."
     elif seen.rate("misses"):
         limits.append(f"What twice the pool would miss is not bounded, because {sentence.reason(told)}.")
+    limits += sentence.kept_free(seen)
     if not seen.facts.no_time:
         limits.append("The time of reads is that of all threads, also of those that no statement waits for.")
     if seen.facts.flavour == "postgres":

@@ -67,7 +67,7 @@ def foretell(flavour: Flavour, pool_pages: int) -> AskingCost:
     """Return the foretold cost of asking a server for the first time since its start, which takes longest.
 
     >>> foretell("mysql", 8192).sentence
-    'asking who fills 8,192 pages takes about 0.12 s, in which reads wait for a latch, and 82 of them for its answer'
+    'asking who fills 8,192 pages takes about 0.12 s, in which reads wait for a latch; the answer fills 82 of them'
     """
     if flavour == "postgres":
         seconds, how = pool_pages * postgres.PAGE_S, ", and locks each buffer for a moment"
@@ -75,7 +75,7 @@ def foretell(flavour: Flavour, pool_pages: int) -> AskingCost:
     else:
         seconds, how = pool_pages * innodb.PAGE_S, ", in which reads wait for a latch"
         if flavour == "mysql":
-            how += f", and {pool_pages * innodb.TEMPORARY_TABLE_RATIO:,.0f} of them for its answer"
+            how += f"; the answer fills {pool_pages * innodb.TEMPORARY_TABLE_RATIO:,.0f} of them"
         within = seconds < LONGEST_S
     return AskingCost(
         pool_pages, seconds, within, f"asking who fills {pool_pages:,} pages takes about {seconds:.2g} s{how}"

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 
 from bufferlab.chapter import words
 from bufferlab.engines.servers.look import NotTold
-from bufferlab.live import constants, double_pool
+from bufferlab.live import constants, free_pages
 from bufferlab.live.advise import Advice
 from bufferlab.live.bounds import SizeEstimate
 from bufferlab.live.look_result import Seen
@@ -115,17 +115,20 @@ def _temporary(seen: Seen) -> str:
 
 def _room(seen: Seen) -> str:
     """Return a sentence if much of the pool is free although pages are missed; else ""."""
-    ratio = double_pool.free_ratio(seen)
+    ratio = free_pages.ratio(seen)
     if ratio < constants.FREE_RATIO or not seen.window.totals["misses"]:
         return ""
-    share = format_percent(ratio)
-    if double_pool.was_never_filled(seen):
-        return f" At both ends {share} of the pool was free, so these misses are not for want of memory."
-    depth, pages = int(seen.facts.settings["innodb_lru_scan_depth"]), seen.begin.values["pool_pages"]
-    return (
-        f" The page cleaner keeps {share} of the pool free: innodb_lru_scan_depth is {depth:,}, "
-        f"and the pool has {pages:,.0f} pages."
-    )
+    if free_pages.was_never_filled(seen):
+        return (
+            f" At both ends {format_percent(ratio)} of the pool was free, so these misses are not for want of memory."
+        )
+    return f" {told.sentence}" if (told := free_pages.kept(seen)) else ""
+
+
+def kept_free(seen: Seen) -> list[str]:
+    """Return the sentences on the page cleaner's free pages; [] if `observed` has them, or the pages are few."""
+    told = free_pages.kept(seen)
+    return [] if told is None or _room(seen) else [told.sentence]
 
 
 def _twice(seen: Seen) -> str:
@@ -154,6 +157,8 @@ _WORSE = 1.5
 """If a smaller size reads at least this many times the present reads, the sentence says that it gets worse."""
 _AS_MUCH = 1.1
 """If a smaller size reads at most this many times the present reads, the sentence says "about as much"."""
+_TIMES_FROM = 900.0
+"""The change in per cent from which on a table has it as a factor."""
 
 
 _NEEDS = re.compile(r"record for (\d+ (?:min|s)) at least")
@@ -174,7 +179,7 @@ def advised(advice: Advice) -> str:
     lead = ""
     holds_all = bool(larger) and all(one.tier == "counted" for one in larger)
     if holds_all:
-        parts.append("a larger one can spare no more than that, for the pool holds what this load reads")
+        parts.append("a larger one can save no more than that, for the pool holds what this load reads")
     elif chosen := _chosen(larger, advice):
         lead = _lead(larger, advice)
         first, *rest = chosen
@@ -210,8 +215,8 @@ def _lead(larger: Sequence[SizeEstimate], advice: Advice) -> str:
     )
     waiting = ""
     if one.read_ms_per_s is not None and advice.now.read_ms_per_s is not None:
-        spared_ms = few_digits(max(0.0, advice.now.read_ms_per_s - one.read_ms_per_s), round)
-        waiting = f" and spare {spared_ms} ms of waiting for reads a second"
+        now_ms, then_ms = (few_digits(size.read_ms_per_s or 0.0, round) for size in (advice.now, one))
+        waiting = f", and waiting for reads would fall from {now_ms} to {then_ms} ms a second"
     return f"{size} would read {change(one, advice)}{waiting}: "
 
 
@@ -245,7 +250,31 @@ def verdict(one: SizeEstimate, advice: Advice) -> str:
     if one.cannot_say is not None:
         needs = _NEEDS.search(one.cannot_say.remedy or "")
         return f"needs a look of {needs[1]}" if needs else "cannot say"
-    return change(one, advice) if present and one.high is not None else "the pool holds what the load reads"
+    return change(one, advice) if present and one.high is not None else "no reads to save"
+
+
+def signed(one: SizeEstimate, advice: Advice) -> str:
+    """Return the cell of a table on a size: its change with bounds ("-19 % (-24 to -13 %)"), or why it is not judged.
+
+    Bounds are rounded outward. A larger pool reads no more than the present one, so its bounds end at 0. From ten times
+    the present reads on the change is a factor ("31 times (23 to 39)").
+    """
+    present = advice.now.reads_per_s
+    if not present or one.reads_per_s is None or one.low is None or one.high is None:
+        return verdict(one, advice)
+    most = math.inf if one.pool_size_bytes < advice.present_bytes else 0.0
+    # Rounding to 6 digits first keeps errors of floats from adding a whole per cent.
+    value, low, high = (
+        min(most, round(100 * (reads / present - 1), 6)) for reads in (one.reads_per_s, one.low, one.high)
+    )
+    if value >= _TIMES_FROM:
+        times, least, largest = (1 + percent / 100 for percent in (value, low, high))
+        return f"{times:,.0f} times ({math.floor(least):,} to {math.ceil(largest):,})"
+    return f"{_sign(round(value))} % ({_sign(math.floor(low))} to {_sign(math.ceil(high))} %)"
+
+
+def _sign(percent: int) -> str:
+    return f"{percent:+,}" if percent else "0"
 
 
 def bounds(one: SizeEstimate, advice: Advice) -> str:

@@ -258,10 +258,10 @@ def refuse_above(limit_cores: float, foretold: Sequence[Foretold]) -> None:
 
 
 def sentence(one: Foretold) -> str:
-    """Return the words for the foretold cost of a tier."""
+    """Return the sentence on the foretold cost of a tier."""
     alone = f", without {one.left_out}, which the server does not count" if one.left_out else ""
+    what = "stops" if one.tier == "full" else "calls"
     return (
-        f"tier {one.tier}: about {one.events_per_s:,.0f} events a second, which take {format_percent(one.cores)} of a "
-        f"processor from the server and {format_percent(one.recorder_cores)} for the recorder, for "
-        f"{format_duration(one.seconds)}{alone}"
+        f"It costs the server {format_percent(one.cores)} of a processor ({one.events_per_s:,.0f} {what} a second"
+        f"{alone}) and this command {format_percent(one.recorder_cores)}, for {format_duration(one.seconds)} at most."
     )

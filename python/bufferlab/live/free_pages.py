@@ -1,0 +1,125 @@
+"""Names the cause of free pages: the pool was never filled, or InnoDB's page cleaner keeps them free, and what to do.
+
+The cleaner evicts pages until `innodb_lru_scan_depth` of each instance are free (buf0flu.cc, buf_flush_LRU_list_batch):
+once a second on MySQL, and from 10.5 on whenever half of them are left on MariaDB. A read takes its frame from there.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from bufferlab.live import constants
+from bufferlab.live.look_result import Seen
+from bufferlab.units import format_bytes, format_percent
+
+_DEPTH = "innodb_lru_scan_depth"
+_LEAST_DEPTH = 100
+"""The least value of innodb_lru_scan_depth (ha_innodb.cc)."""
+_RESERVE = 2
+"""How many times the free list should have the pages of the busiest second. In experiments/scan-depth on MySQL 5.7,
+6,400 pages and 128 free ones lasted: a depth of 1,024 read 6 % more, and no difference in throughput was resolved."""
+_NO_MATTER = 0.01
+"""The share of the pool below which more pages for data change little. In the cells of docs/advice.md 25 % more frames
+spare up to 37 % of the reads, so 1 % more spares about as much as 1.5 %."""
+
+
+def ratio(seen: Seen) -> float:
+    """Return the share of the pool that was free at both ends of the look; 0 if unknown."""
+    ends = [end["free_pages"] / max(1, end["pool_pages"]) for end in _ends(seen)
+            if {"free_pages", "pool_pages"} <= end.keys()]  # fmt: skip
+    return min(ends) if len(ends) == 2 else 0.0
+
+
+def _ends(seen: Seen) -> list[Mapping[str, float]]:
+    return [one.values for one in (seen.begin, seen.end) if one]
+
+
+def _instances(seen: Seen) -> int:
+    return max(1, int(seen.facts.settings.get("innodb_buffer_pool_instances", 1)))
+
+
+def was_never_filled(seen: Seen) -> bool:
+    """Return whether much of the pool is free, and more than the page cleaner keeps free."""
+    share, pages = ratio(seen), seen.begin.values.get("pool_pages", 0)
+    kept = int(seen.facts.settings.get(_DEPTH, 0)) * _instances(seen)
+    return share >= constants.FREE_RATIO and share * pages > constants.BEYOND_CLEANER * kept
+
+
+@dataclass(frozen=True)
+class Kept:
+    """The pages that InnoDB's page cleaner keeps free, and how deep its scans need to be."""
+
+    depth: int
+    instances: int
+    free_pages: float
+    """The mean number of free pages in the look."""
+    pool_pages: float
+    page_size_bytes: int
+    most_per_s: float
+    """The most pages that were read or created in a second, in an instance of the pool on average."""
+
+    @property
+    def enough(self) -> int:
+        """Return the depth that keeps _RESERVE times the pages free which the busiest second took.
+
+        >>> Kept(1024, 1, 900.0, 8192.0, 16384, 130.5).enough
+        261
+        """
+        return max(_LEAST_DEPTH, math.ceil(_RESERVE * self.most_per_s))
+
+    @property
+    def gained_pages(self) -> int:
+        """Return the pages that `enough` would leave to data; 0 if no more than that are free.
+
+        >>> Kept(1024, 1, 900.0, 8192.0, 16384, 130.5).gained_pages
+        639
+        """
+        return max(0, math.floor(self.free_pages) - self.instances * self.enough)
+
+    @property
+    def sentence(self) -> str:
+        """Return the sentences on these pages: what a lower depth would give, or why it should stay."""
+        setting = f"{_DEPTH} is {self.depth:,}" + (
+            f" in each of {self.instances} instances" if self.instances > 1 else ""
+        )
+        kept = (
+            f"The page cleaner keeps {format_percent(self.free_pages / self.pool_pages)} of the pool free ({setting})"
+        )
+        if not self.gained_pages:
+            return (
+                f"{kept}. Leave it so: in one second of the look {self._came:,} pages came in, and a shorter free list "
+                "might run empty."
+            )
+        size = format_bytes(self.gained_pages * self.page_size_bytes)
+        if self.gained_pages < _NO_MATTER * self.pool_pages:
+            return f"{kept}. It hardly matters: a lower depth would leave {self.gained_pages:,} pages ({size}) to data."
+        return (
+            f"{kept}. SET GLOBAL {_DEPTH} = {self.enough} would leave {self.gained_pages:,} of these pages ({size}) to "
+            f"data, without a restart; the busiest second of the look took {self._came:,}."
+        )
+
+    @property
+    def _came(self) -> int:
+        return math.ceil(self.most_per_s * self.instances)
+
+
+def kept(seen: Seen) -> Kept | None:
+    """Return the pages that the page cleaner keeps free; None if free pages hardly exist, or have another cause."""
+    rows, settings = seen.window.rows, seen.facts.settings
+    free = [row.levels["free_pages"] for row in rows if "free_pages" in row.levels]
+    free = free or [end["free_pages"] for end in _ends(seen) if "free_pages" in end]
+    pages = seen.begin.values.get("pool_pages", 0.0)
+    if not int(settings.get(_DEPTH, 0)) or not free or not pages or was_never_filled(seen):
+        return None
+    came = [
+        (row.counts.get("pages_read", 0.0) + row.counts.get("pages_created", 0.0)) / row.seconds
+        for row in rows
+        if row.seconds
+    ]
+    found = Kept(
+        int(settings[_DEPTH]), _instances(seen), sum(free) / len(free), pages, seen.facts.page_size_bytes,
+        max(came, default=0.0) / _instances(seen),
+    )  # fmt: skip
+    return found if found.free_pages >= _NO_MATTER * pages and seen.window.totals["misses"] else None
