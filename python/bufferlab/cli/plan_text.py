@@ -167,5 +167,5 @@ def _cost(cost: SweepCost, plan: Plan) -> str:
 def _basis(cost: SweepCost) -> str:
     """Return, as a sentence, whose speed the estimate takes."""
     if cost.is_observed:
-        return "times: by the last runs of this workload on this host, of all their points together"
-    return "times: by a modest machine, because this host has not run this workload yet"
+        return "times: as the last runs of this workload on this host took"
+    return "times: of a modest machine, because this host has not run this workload yet"
