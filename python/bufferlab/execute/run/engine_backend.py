@@ -40,7 +40,7 @@ COPYING, STARTING, WARMING_UP, MEASURING = "copying", "starting", "warming up", 
 _SERVER = "server"
 """The folder, next to a run's database, in which its server keeps its socket, logs and pid."""
 _ESTIMATED_APART = {"preparing", COPYING, WARMING_UP, "checking"}
-"""The stages, besides windows, of which the estimate has a time of their own."""
+"""The stages, besides windows, that the estimate has separately."""
 _STAGES = {"warm_up": WARMING_UP, "measure": MEASURING, "closing": "closing"}
 
 
