@@ -101,7 +101,7 @@ const headings = [...document.querySelectorAll('h2, h3, figcaption, summary')];
 return {
   folds: folds.length,
   left_out: [...document.querySelectorAll('table')].filter(table => !table.offsetHeight)
-    .map(table => table.parentElement.id).filter(id => id && !id.endsWith('-data')),
+    .map(table => (table.closest('.narrow') ?? table).parentElement.id).filter(id => id && !id.endsWith('-data')),
   named: document.querySelector('footer .paper').offsetHeight,
   stacked: [...document.querySelectorAll('tr')].filter(row => row.offsetHeight
     && getComputedStyle(row).display !== 'table-row').length,
@@ -110,6 +110,8 @@ return {
   parted: headings.filter(one => getComputedStyle(one).breakAfter !== 'avoid').map(one => one.textContent),
   torn: [...document.querySelectorAll('.drawing')]
     .filter(one => getComputedStyle(one).breakInside !== 'avoid').length,
+  columns: [...document.querySelectorAll('.twice')].filter(one => one.offsetHeight)
+    .map(one => one.closest('.alone') ? '1' : getComputedStyle(one).columnCount),
 };
 """
 #: Gives headings, and the beginnings of what they head, a link each, by which a printed page tells what stands on it.
@@ -276,6 +278,7 @@ def test_paper_has_what_is_behind_folds_and_keeps_headings_with_what_follows(des
     assert seen["hidden"] == []
     assert seen["parted"] == []
     assert seen["torn"] == 0
+    assert seen["columns"].count("2") > 2, "long narrow tables"
     beginnings = desk.execute_script(_LINK_BEGINNINGS)
     asked = {"preferCSSPageSize": True, "printBackground": True}
     printed = base64.b64decode(desk.execute_cdp_cmd("Page.printToPDF", asked)["data"])

@@ -102,14 +102,40 @@ def test_a_step_of_which_nothing_may_be_claimed_is_not_resolved(
     assert "resolved step" not in answer(found)
 
 
-def test_the_largest_error_is_told_as_a_bound_and_the_mean_to_the_nearest(bench: Bench, tmp_path: Path) -> None:
+def test_the_only_error_is_no_bound_of_others(bench: Bench, tmp_path: Path) -> None:
     """80 against 99.8 is 19.84 % less; a pool that read nothing has no error."""
     folder = build(tmp_path / "bound", LOOP, LOOP, sweep=TWO, reads=100, counters={"db_other_reads": 0})
     folder = repeat(folder, [[98, 102, 100, 99], [0, 0, 0, 0, 0]])
-    assert answer(accuracy(folder, predict(bench, folder))).startswith(
-        "Reads per New-Order that the model predicts are within 19.9 % of the measured ones at the one point, and "
-        "19.8 % off in the mean; those of LRU are up to 19.9 % off."
+    told = answer(accuracy(folder, predict(bench, folder)))
+    assert told.startswith("Reads per New-Order at 256 KiB: the model predicts 20, 19.8 % below the measured 24.9")
+    assert "LRU predicts 20, 19.8 % below it. The prediction lies outside the measured 95 % interval." in told
+    assert told.endswith("The model tells the direction of 1 of 1 resolved step.")
+    assert "within" not in told
+
+
+def test_one_point_gives_no_choice(bench: Bench, measured: SweepFolder) -> None:
+    found = accuracy(measured, predict(bench, measured, sweep=(("pool_size", ("256KiB",)),)))
+    assert [point.label for point in found.points] == ["256 KiB"]
+    told = printed(found)
+    assert (told["chosen_label"], told["best_label"], told["regret"]) == (None, "256 KiB", None)
+    assert answer(found).endswith(
+        "One point shows neither the error at other settings nor which setting the model would choose."
     )
+    assert "summary" not in [section.id for section in as_report(found).sections]
+
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (0.0213, "2.1 % above"),
+        (-0.3, "30.0 % below"),
+        (0.999, "99.9 % above"),
+        (1.0, "2.00 times"),
+        (196.4, "197 times"),
+    ],
+)
+def test_an_error_from_twice_the_measured_value_on_is_a_multiple(error: float, told: str) -> None:
+    assert accuracy_page._off(error) == told
 
 
 @pytest.mark.parametrize(("error", "told"), [(-1.0, "100.0 %"), (0.05, "5.0 %"), (-0.0501, "5.1 %"), (0.0, "0.0 %")])

@@ -186,6 +186,17 @@ def test_a_rule_of_a_figure_that_the_sides_lack_names_those_that_they_have(
     assert "reads_per_transaction" in str(unknown.value.hint)
 
 
+def test_hints_name_only_metrics_that_the_workload_has() -> None:
+    for work, named in (("transaction", False), ("new_order", True)):
+        with pytest.raises(SpecError) as unknown:
+            parse("reads worse 5%", work)
+        assert "reads_per_transaction" in str(unknown.value.hint)
+        assert ("reads_per_new_order" in str(unknown.value.hint)) is named
+    with pytest.raises(SpecError) as unread:
+        parse("reads", "transaction")
+    assert '"reads_per_transaction worse 5%"' in str(unread.value.hint)
+
+
 def test_the_command_ends_with_four_and_says_why(folders: tuple[SweepFolder, SweepFolder], tmp_path: Path) -> None:
     bench, (a, b) = Bench(tmp_path), folders
     rule = "reads_per_new_order worse 5%"

@@ -92,6 +92,13 @@ def counts(document: Mapping[str, Any]) -> list[Any]:
     return [(run["label"], run["seed"], run["found"], run["lru"]) for run in document["predictions"]]
 
 
+def test_a_window_has_as_many_transactions_as_were_asked(bench: Bench, tmp_path: Path) -> None:
+    for asked, played in ((None, 300), (450, 450)):
+        with bench.in_environment():
+            folder = predict_sweep(written(tmp_path, **SQLITE), Overrides(transactions=asked), bench.out).folder
+        assert {record.run.measured.transactions for record in folder.runs() if record.run.measured} == {played}
+
+
 def test_an_experiment_becomes_a_sweep_folder_with_three_runs_a_point(bench: Bench, tmp_path: Path) -> None:
     ended = bench.bufferlab("predict", written(tmp_path, **SQLITE, repetitions=1), "--out", bench.out, "--json")
     assert ended.code == 0, ended.err
@@ -274,6 +281,11 @@ def test_a_scale_that_no_memory_holds_says_how_it_was_simulated(
         (("nothing-there",), 'no experiment "nothing-there"', "buffer-size"),
         ((), "no run and no experiment given", "predict --help"),
         ((str(FIXTURES / "sweeps/traced"), "--seed", "3"), "--seed cannot be with a traced run", "experiment"),
+        (
+            (str(FIXTURES / "sweeps/traced"), "--transactions", "3"),
+            "--transactions cannot be with a traced run",
+            "reads are per transaction of the recorded window",
+        ),
     ],
 )
 def test_what_cannot_be_generated_is_refused_by_name(

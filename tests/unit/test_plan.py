@@ -118,7 +118,9 @@ def test_the_estimate_adds_up_and_knows_what_is_loaded() -> None:
     assert cold.measure_seconds == pytest.approx(15 * 10)
     assert cold.seconds == pytest.approx(
         cold.load_seconds + cold.restore_seconds + cold.warm_up_seconds + cold.measure_seconds + cold.check_seconds
-    )
+        + cold.other_seconds
+    )  # fmt: skip
+    assert estimate(plan, rates, predicts=True).seconds == pytest.approx(cold.seconds + 10)
     assert warm.cache_bytes == 0
     assert warm.data_bytes > 165_000_000
 
@@ -129,7 +131,7 @@ def test_every_part_of_an_estimate_is_reckoned_twice() -> None:
     wanted, engine = plan.experiment, engines.declaration("sqlite")
     rates = DeclaredRates(
         load_bytes_per_s=size / 8, restore_bytes_per_s=size / 4, warm_up_bytes_per_s=size / 2, check_bytes_per_s=size,
-        transactions_per_s=per_s,
+        transactions_per_s=per_s, runs_per_s=4,
     )  # fmt: skip
     warming_s = min(
         wanted.warm_up.max_duration,
@@ -140,7 +142,8 @@ def test_every_part_of_an_estimate_is_reckoned_twice() -> None:
     assert grown > 1_000_000
     found = estimate(plan, rates)
     assert found.load_seconds == pytest.approx(8)
-    assert found.restore_seconds == pytest.approx(15 * (4 * (1 + engine.base_bytes / size) + engine.start_seconds))
+    assert found.restore_seconds == pytest.approx(15 * 4 * (1 + engine.base_bytes / size))
+    assert found.other_seconds == pytest.approx(15 / 4)
     assert found.warm_up_seconds == pytest.approx(15 * warming_s)
     # The data of every run with what it grew by, and once those that were loaded.
     assert found.check_seconds == pytest.approx(15 * (1 + grown / size) + 1)

@@ -121,7 +121,6 @@ def compare(
     read, a setting that is not there, a rule that cannot be judged, and unless exactly one of `b` and `between` is
     given.
     """
-    rules = [parse(rule) for rule in fail_if]
     if (b is None) == (between is None):
         raise SpecError("compare takes two sweeps, or one and between", "bl.compare", "give b, or between=(X, Y)")
     first = _folder(a)
@@ -130,6 +129,7 @@ def compare(
     else:
         assert b is not None
         sides = of_two_folders(first, _folder(b))
+    rules = [parse(rule, sides.a.unit_of_work) for rule in fail_if]
     return Comparison(compare_sides(sides, force=force, rules=rules))
 
 

@@ -67,13 +67,13 @@ def command(
                 "arguments A, B and --between",
                 "see `bufferlab compare --help`",
             )
-        asked = [parse(rule) for rule in rules]
         first = open_sweep(a)
         if between:
             sides = of_one_folder(first, *between)
         else:
             assert b is not None
             sides = of_two_folders(first, open_sweep(b))
+        asked = [parse(rule, sides.a.unit_of_work) for rule in rules]
         compared = compare_sides(sides, force=force, rules=asked)
         answer = as_report(compared)
 

@@ -146,12 +146,13 @@ def _cost(cost: SweepCost, plan: Plan) -> str:
         ("warm up", cost.warm_up_seconds),
         ("measure", cost.measure_seconds),
         ("consistency checks", cost.check_seconds),
+        ("start, end, traces", cost.other_seconds),
+        ("predict", cost.predict_seconds),
         ("all", cost.seconds),
     ]
     share, rows = plan.least_runs / len(plan.runs), []
     for name, seconds in stages:
-        # The time of every stage but the load grows with the number of runs.
-        fixed_s = cost.load_seconds if name in ("load", "all") else 0.0
+        fixed_s = {"load": cost.load_seconds, "predict": cost.predict_seconds, "all": cost.once_seconds}.get(name, 0.0)
         rows.append([name, _time(fixed_s + (seconds - fixed_s) * share, seconds)])
     time = columns(["stage", "estimated time"], rows)
     space = (
@@ -160,4 +161,11 @@ def _cost(cost: SweepCost, plan: Plan) -> str:
     )
     if elsewhere := sum({point.data: point.database_bytes for point in plan.points if is_elsewhere(point)}.values()):
         space += f"; about {format_bytes(elsewhere)} on the servers named by URL"
-    return f"{time}\n{space}"
+    return f"{time}\n{in_lines(_basis(cost))}\n{space}"
+
+
+def _basis(cost: SweepCost) -> str:
+    """Return, as a sentence, whose speed the estimate takes."""
+    if cost.is_observed:
+        return "times: as the last runs of this workload on this host took"
+    return "times: of a modest machine, because this host has not run this workload yet"

@@ -26,7 +26,7 @@ _OF_THE_REPORT = ("matplotlib.figure", "matplotlib.backends.backend_svg", "scipy
 
 _SECTIONS = {
     "Settings": ("sweep", "set_knobs"),
-    "Of an experiment alone": ("engine", "server", "warehouses", "seed", "profile"),
+    "Of an experiment alone": ("engine", "server", "warehouses", "transactions", "seed", "profile"),
     "Folders": ("out", "resume"),
 }
 """Heading of a section of the help -> names of the parameters whose options the section lists."""
@@ -50,6 +50,7 @@ _SECTIONS = {
     help="A name of `bufferlab engines`, whose version is taken; the server need not be here. Or a path.",
 )
 @click.option("--warehouses", type=int, metavar="N", help="Scale of TPC-C's data: about 75 MB each.")
+@click.option("--transactions", type=int, metavar="N", help="Predict a window of this many transactions, as of `run`.")
 @click.option("--seed", type=int, metavar="N", help="Other transactions; the same data.")
 @click.option("--quick", "profile", flag_value="quick", help="The sizes of a look.")
 @click.option("--full", "profile", flag_value="full", help="The source document's sizes.")
@@ -68,6 +69,7 @@ def command(
     engine: str | None,
     server: str | None,
     warehouses: int | None,
+    transactions: int | None,
     seed: int | None,
     profile: Profile | None,
     out: Path | None,
@@ -79,8 +81,8 @@ def command(
     RUN is the folder of a run that was recorded with --probe page-trace, or of a sweep with such
     runs: the page accesses of one are replayed. Or RUN is an experiment, by its name or the path of
     its TOML: nothing is run, no server need be here, and page accesses are generated. --engine,
-    --server, --warehouses, --seed, --quick and --full are for experiments. A folder wins over an
-    experiment.
+    --server, --warehouses, --transactions, --seed, --quick and --full are for experiments. A folder
+    wins over an experiment.
 
     Without --sweep the points of the experiment are predicted. A setting that the model does not
     know is refused by name. The answer is a sweep folder with its report; `bufferlab accuracy`
@@ -99,8 +101,10 @@ def command(
         from bufferlab.spec import Overrides
 
     knobs = (*set_knobs, *server_setting(server))
-    given = Overrides(profile=profile, engine=engine, set_knobs=knobs, warehouses=warehouses, seed=seed)
-    overrides = replace(given, sweep=sweep)
+    of_experiment = Overrides(
+        profile=profile, engine=engine, warehouses=warehouses, transactions=transactions, seed=seed
+    )
+    overrides = replace(of_experiment, set_knobs=knobs, sweep=sweep)
     if resume is not None and out is not None:
         raise SpecError("--out and --resume exclude each other", f"--out {out}", "a resumed sweep stays where it is")
     # Import the report's modules while the core decodes, generates and replays, because Python only waits then.

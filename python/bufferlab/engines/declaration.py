@@ -29,6 +29,10 @@ class DeclaredRates:
     """The database's bytes divided by the seconds until its pool was warm; one value for all sizes of the pool."""
     transactions_per_s: float
     check_bytes_per_s: float
+    runs_per_s: float = 1.0
+    """Runs divided by the seconds of their other stages: to start and end the engine, and to keep the results."""
+    predictions_per_s: float = 0.1
+    """Sweeps divided by the seconds of the predictions before and after their runs."""
 
 
 RATES_OF_SERVERS = DeclaredRates(

@@ -175,12 +175,16 @@ def _require_for_trace(asked: Path, overrides: Overrides) -> None:
     told = {
         "--engine": overrides.engine,
         "--warehouses": overrides.warehouses,
+        "--transactions": overrides.transactions,
         "--seed": overrides.seed,
         f"--{overrides.profile}": overrides.profile,
     }
     if flags := [flag for flag, value in told.items() if value is not None]:
         what = f"{' and '.join(flags)} cannot be with a traced run, whose transactions are replayed"
-        raise SpecError(what, str(asked), "leave them out, or name an experiment in place of the run's folder")
+        hint = "leave them out, or name an experiment in place of the run's folder"
+        if flags == ["--transactions"]:
+            hint = "leave it out: reads are per transaction of the recorded window; to predict another, record it first"
+        raise SpecError(what, str(asked), hint)
 
 
 def _is_of_results(asked: Path) -> bool:

@@ -7,60 +7,83 @@ error.
 from __future__ import annotations
 
 import json
+import math
 from contextlib import suppress
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 
 from bufferlab.engines.declaration import DeclaredRates
 from bufferlab.units import MIB
 
-_FORMAT_VERSION = 1
+_FORMAT_VERSION = 2
 #: The fewest bytes from which a rate is observed: the time for fewer is mostly the start and the end of a process.
 _LEAST_BYTES = 16 * MIB
-_WEIGHT_OF_NEW = 0.5
+#: Each new observation reduces the weight of the earlier ones to this share, so about the last ten count: a block of
+#: most sweeps. With fewer, the last point of a sweep would stand for all of its points.
+_KEPT = 0.9
+#: The most keys in the file; each script and dump has one. Those used longest ago are dropped.
+_MOST_KEYS = 200
+
+Observed = tuple[float, float]
+"""The weighted sums of the amounts that a stage handled, and of the seconds that it took."""
 
 
 class KnownRates:
-    """The rates of one engine and workload: as observed on this host, else as declared."""
+    """The rates of one engine, workload and number of connections: as observed on this host, else as declared."""
 
     def __init__(self, cache: Path, key: str, declared: DeclaredRates) -> None:
         self._file = cache / "rates.json"
         self._key = key
-        self.now = replace(declared, **self._read().get(key, {}))
-        self._observed: set[str] = set(self._read().get(key, {}))
+        self._observed = self._read().get(key, {})
+        self.now = replace(declared, **{name: _rate(sums) for name, sums in self._observed.items()})
+
+    @property
+    def is_observed(self) -> bool:
+        """Return whether a run on this host gave the rate of its transactions."""
+        return "transactions_per_s" in self._observed
 
     def observe(self, name: str, amount: float, seconds: float) -> None:
         """Note that a stage handled `amount` in `seconds`. Less than 10 ms or 16 MiB is too little for a rate.
 
-        A new rate counts as much as all earlier ones together.
+        A rate is the sum of amounts over the sum of seconds, so that it gives the time of slow and quick runs together.
+        The mean of the runs' rates would give less: a rate is highest where little time is spent.
         """
         if amount <= 0 or seconds < 0.01 or (name.endswith("_bytes_per_s") and amount < _LEAST_BYTES):
             return
-        rate = amount / seconds
-        if name in self._observed:
-            rate = _WEIGHT_OF_NEW * rate + (1 - _WEIGHT_OF_NEW) * float(getattr(self.now, name))
-        self._observed.add(name)
-        self.now = replace(self.now, **{name: rate})
+        amounts, spent_s = self._observed.get(name, (0.0, 0.0))
+        self._observed[name] = sums = (_KEPT * amounts + amount, _KEPT * spent_s + seconds)
+        self.now = replace(self.now, **{name: _rate(sums)})
 
     def save(self) -> None:
         """Write the observed rates to the cache, for the next estimate."""
-        rates = asdict(self.now)
-        known = {**self._read(), self._key: {name: rates[name] for name in sorted(self._observed)}}
+        known = {key: sums for key, sums in self._read().items() if key != self._key}
+        kept = dict([*known.items(), (self._key, self._observed)][-_MOST_KEYS:])
         # All sweeps use one name: the next sweep overwrites a killed one's file, and a torn file only loses rates.
         temporary = self._file.with_name(".tmp-rates.json")
         with suppress(OSError):
             self._file.parent.mkdir(parents=True, exist_ok=True)
-            temporary.write_text(json.dumps({"format_version": _FORMAT_VERSION, "rates": known}, indent=1))
+            temporary.write_text(json.dumps({"format_version": _FORMAT_VERSION, "observed": kept}, indent=1))
             temporary.rename(self._file)
 
-    def _read(self) -> dict[str, dict[str, float]]:
+    def _read(self) -> dict[str, dict[str, Observed]]:
         with suppress(OSError, ValueError, KeyError, TypeError, AttributeError):
             document = json.loads(self._file.read_text())
             if document["format_version"] == _FORMAT_VERSION:
                 return {
                     str(key): {
-                        name: float(rate) for name, rate in rates.items() if name in DeclaredRates.__dataclass_fields__
+                        name: (float(amounts), float(seconds))
+                        for name, (amounts, seconds) in stages.items()
+                        if name in DeclaredRates.__dataclass_fields__ and _is_a_rate(amounts, seconds)
                     }
-                    for key, rates in document["rates"].items()
+                    for key, stages in document["observed"].items()
                 }
         return {}
+
+
+def _rate(sums: Observed) -> float:
+    amounts, seconds = sums
+    return amounts / seconds
+
+
+def _is_a_rate(amounts: float, seconds: float) -> bool:
+    return all(math.isfinite(number) and number > 0 for number in (amounts, seconds))

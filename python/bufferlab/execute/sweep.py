@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +34,7 @@ from bufferlab.execute.probes.command_line_probe import AskedProbe
 from bufferlab.execute.probes.planned_traces import NOTHING_SAID, TraceWish
 from bufferlab.execute.progress import Pace, Progress, Silent, SweepStatus
 from bufferlab.execute.rates import KnownRates
-from bufferlab.execute.run.engine_backend import EngineBackend, SweepContext
+from bufferlab.execute.run.engine_backend import EngineBackend, SweepContext, observe_other_stages
 from bufferlab.execute.stop import StopRequest
 from bufferlab.execute.sweep_log import LoggedProgress, sweep_log
 from bufferlab.execute.sweep_runs import SweepOutcome, SweepRuns
@@ -169,8 +170,9 @@ def prepare_estimate(experiment: Experiment, options: SweepOptions | None = None
     """
     loaded, options = 0, options or SweepOptions()
     plan = make(experiment, estimated_facts(experiment), options.blocks)
-    traces = planned_traces.asked(planned_traces.planned(options.page_trace, plan, None), options.page_trace)
-    _require_probes((*options.probes, *traces), plan, options.data_dir or Path())
+    traces = planned_traces.planned(options.page_trace, plan, None)
+    asked = planned_traces.asked(traces, options.page_trace)
+    _require_probes((*options.probes, *asked), plan, options.data_dir or Path())
     fingerprint.require_memory(engines.declaration(experiment.engine), plan.points)
     _require_named_programs(plan)
     cache: Path | None = None
@@ -181,7 +183,13 @@ def prepare_estimate(experiment: Experiment, options: SweepOptions | None = None
     found = preflight.look(plan)
     preflight.require(found)
     rates = _known_rates(experiment, cache or storage.cache_root())
-    return plan, estimate(plan, rates.now, loaded=loaded), found
+    cost = estimate(plan, rates.now, loaded=loaded, predicts=_predicts(plan, traces), is_observed=rates.is_observed)
+    return plan, cost, found
+
+
+def _predicts(plan: Plan, traces: PlannedTraces) -> bool:
+    """Return whether the sweep predicts its points: without a run, or from the page traces of its runs."""
+    return traces.recorder is not None or (traces.why_not is not None and has_generator(plan))
 
 
 def what_decides(experiment: Experiment) -> tuple[dict[str, str], list[str]]:
@@ -300,8 +308,14 @@ def _require_probes(probes: Sequence[AskedProbe], plan: Plan, data_dir: Path) ->
 
 
 def _known_rates(experiment: Experiment, cache: Path) -> KnownRates:
-    key = f"{experiment.engine}/{experiment.workload.name}"
-    return KnownRates(cache, key, declared_rates(experiment))
+    """Return the rates of runs of this engine, workload, script, dump and number of connections."""
+    workload = experiment.workload
+    parts = [experiment.engine, workload.name]
+    parts += [text.sha256[:12] for text in (workload.script, workload.dump) if text is not None]
+    if engines.declaration(experiment.engine).is_server:
+        connections = experiment.sweep.get("connections") or (experiment.asked["connections"],)
+        parts.append(",".join(map(str, connections)))
+    return KnownRates(cache, "/".join(parts), declared_rates(experiment))
 
 
 def _begin(
@@ -438,24 +452,36 @@ def _run_all(sweep: _Sweep, plan: Plan, context: SweepContext, *, predicts: bool
     """
     folder, outcome = context.folder, SweepOutcome(context.folder)
     backend = EngineBackend(context, lambda point: _dataset(sweep, point))
-    runs = SweepRuns(plan, folder, backend, sweep.progress, sweep.stop, sweep.pace, looks=True)
+    note = partial(observe_other_stages, sweep.rates)
+    runs = SweepRuns(plan, folder, backend, sweep.progress, sweep.stop, sweep.pace, looks=True, on_end=note)
     runs.begin()
     try:
+        started = time.monotonic()
         if predicts and has_generator(plan) and _kept(folder) is None:
             _keep(folder, [], _generated(sweep, plan, context))
+        before_s = time.monotonic() - started
         outcome = runs.do()
         if outcome.signal_number is None:
+            started = time.monotonic()
             stored_noise.keep(folder, sweep.progress)
-            generated = _kept(folder)
-            other = with_other_pools(plan, folder) if generated else None
-            if generated and other and other.points:
-                generated = with_points(generated, _generated(sweep, other, context))
-            _keep(folder, _other_pools(folder, sweep), generated)
+            _predict_again(sweep, plan, context)
+            if predicts:
+                sweep.rates.observe("predictions_per_s", 1, before_s + time.monotonic() - started)
     except Interrupted as error:
         outcome.signal_number = error.signal_number
     except KeyboardInterrupt:  # polars raises it for Ctrl-C during a query, although the signal has a handler.
         outcome.signal_number = signal.SIGINT
     return outcome
+
+
+def _predict_again(sweep: _Sweep, plan: Plan, context: SweepContext) -> None:
+    """Replay the page traces of the runs, and predict without a run the pools that the replays add."""
+    folder = context.folder
+    generated = _kept(folder)
+    other = with_other_pools(plan, folder) if generated else None
+    if generated and other and other.points:
+        generated = with_points(generated, _generated(sweep, other, context))
+    _keep(folder, _other_pools(folder, sweep), generated)
 
 
 def _kept(folder: SweepFolder) -> GeneratedPoints | None:

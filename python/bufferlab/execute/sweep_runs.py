@@ -53,6 +53,8 @@ class SweepRuns:
     pace: Pace
     looks: bool = False
     """Whether the display gets the answer so far, between runs."""
+    on_end: Callable[[Mapping[str, float]], None] = lambda stages: None
+    """Gets the seconds of each stage of a run that ended well."""
     _warned: set[str] = field(default_factory=set)
     _failed_as: dict[Failure, int] = field(default_factory=dict)
     """The number of the first run with a failure."""
@@ -150,7 +152,10 @@ class SweepRuns:
         reporter = self._stage_reporter(todo, place, started, begun_s)
         record = execute_run(self.backend, self.folder, run, point, reporter, self.stop)
         self.pace.finish(run.point, seconds := time.monotonic() - started)
-        _LOG.info("%s, block %d: %s", point.label, run.block + 1, stages_in_words(begun_s, seconds))
+        stages = stage_seconds(begun_s, seconds)
+        _LOG.info("%s, block %d: %s", point.label, run.block + 1, stages_in_words(stages))
+        if record.ok:
+            self.on_end(stages)
         self._warn(record.run)
         self._tell(record, self._before(todo) + place + 1)
         return record
@@ -207,14 +212,23 @@ class SweepRuns:
         return on_stage
 
 
-def stages_in_words(begun_s: Mapping[str, float], seconds: float) -> str:
-    """Return the stages of a run with the seconds of each, from when each began and when the last one ended.
+def stage_seconds(begun_s: Mapping[str, float], seconds: float) -> dict[str, float]:
+    """Return the seconds of each stage of a run, from when each began and when the last one ended.
 
-    >>> stages_in_words({"copying": 0.0, "measuring": 0.5}, 2.25)
-    'copying 0.50 s, measuring 1.75 s'
+    >>> stage_seconds({"copying": 0.0, "measuring": 0.5}, 2.25)
+    {'copying': 0.5, 'measuring': 1.75}
     """
     ends_s = [*list(begun_s.values())[1:], seconds]
-    return ", ".join(f"{name} {end_s - begun_s[name]:.2f} s" for name, end_s in zip(begun_s, ends_s, strict=True))
+    return {name: end_s - begun_s[name] for name, end_s in zip(begun_s, ends_s, strict=True)}
+
+
+def stages_in_words(stages: Mapping[str, float]) -> str:
+    """Return the stages of a run with the seconds of each.
+
+    >>> stages_in_words({"copying": 0.5, "measuring": 1.75})
+    'copying 0.50 s, measuring 1.75 s'
+    """
+    return ", ".join(f"{name} {seconds:.2f} s" for name, seconds in stages.items())
 
 
 def describe(record: RunRecord) -> str:

@@ -37,6 +37,12 @@ class SweepCost:
     warm_up_seconds: float
     measure_seconds: float
     check_seconds: float
+    other_seconds: float
+    """Seconds of the runs' other stages: to start and end the engine, and to keep page traces and results."""
+    predict_seconds: float
+    """Seconds of the predictions before and after the runs; 0 for a sweep without them."""
+    is_observed: bool
+    """Whether the rates are those of earlier runs of this workload on this host, and not only the declared ones."""
     cache_bytes: int
     """Bytes of the databases that must be loaded. The databases are kept for later sweeps."""
     data_bytes: int
@@ -46,15 +52,28 @@ class SweepCost:
     @property
     def seconds(self) -> float:
         """Return the seconds of the whole plan: of all stages together."""
-        return (
-            self.load_seconds + self.restore_seconds + self.warm_up_seconds + self.measure_seconds + self.check_seconds
+        return self.once_seconds + (
+            self.restore_seconds + self.warm_up_seconds + self.measure_seconds + self.check_seconds + self.other_seconds
         )
 
+    @property
+    def once_seconds(self) -> float:
+        """Return the seconds that do not grow with the number of runs."""
+        return self.load_seconds + self.predict_seconds
 
-def estimate(plan: Plan, rates: DeclaredRates | None = None, *, loaded: int = 0) -> SweepCost:
+
+def estimate(
+    plan: Plan,
+    rates: DeclaredRates | None = None,
+    *,
+    loaded: int = 0,
+    predicts: bool = False,
+    is_observed: bool = False,
+) -> SweepCost:
     """Return the cost of a plan of which `loaded` databases are in the cache already.
 
-    Without `rates` the declared ones are taken.
+    Without `rates` the declared ones are taken. `is_observed` says that the rates come from earlier runs; `predicts`
+    that the sweep predicts its points, too.
     """
     experiment = plan.experiment
     rates = rates or declared_rates(experiment)
@@ -74,8 +93,7 @@ def estimate(plan: Plan, rates: DeclaredRates | None = None, *, loaded: int = 0)
         grown_bytes = int((measuring + warming) * rates.transactions_per_s * workload.grows_bytes_per_transaction)
         in_place = engine.data_is_read_only or is_elsewhere(point)
         copied_bytes = 0 if in_place else size + engine.base_bytes
-        starts = 0.0 if is_elsewhere(point) else engine.start_seconds
-        restore_seconds += repetitions * (copied_bytes / rates.restore_bytes_per_s + starts)
+        restore_seconds += repetitions * copied_bytes / rates.restore_bytes_per_s
         warm_up_seconds += repetitions * warming
         measure_seconds += repetitions * measuring
         checked_bytes += 0 if engine.data_is_read_only else repetitions * (size + grown_bytes)
@@ -93,6 +111,9 @@ def estimate(plan: Plan, rates: DeclaredRates | None = None, *, loaded: int = 0)
         warm_up_seconds=warm_up_seconds,
         measure_seconds=measure_seconds,
         check_seconds=(checked_bytes + missing_bytes) / rates.check_bytes_per_s,
+        other_seconds=len(plan.points) * repetitions / rates.runs_per_s,
+        predict_seconds=1 / rates.predictions_per_s if predicts else 0.0,
+        is_observed=is_observed,
         cache_bytes=0 if all(map(is_elsewhere, plan.points)) else missing_bytes + missing * engine.base_bytes,
         data_bytes=largest_bytes,
         results_bytes=results_bytes,
@@ -106,8 +127,12 @@ def is_elsewhere(point: GridPoint) -> bool:
 
 def declared_rates(experiment: Experiment) -> DeclaredRates:
     """Return the engine's declared rates for this workload. They are used until runs on this host give better ones."""
-    rates = engines.declaration(experiment.engine).rates
-    return replace(rates, transactions_per_s=rates.transactions_per_s / workload_of(experiment).relative_cost)
+    engine = engines.declaration(experiment.engine)
+    return replace(
+        engine.rates,
+        transactions_per_s=engine.rates.transactions_per_s / workload_of(experiment).relative_cost,
+        runs_per_s=1 / engine.start_seconds,
+    )
 
 
 def _database_sizes(plan: Plan) -> list[int]:

@@ -10,7 +10,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bufferlab.chapter.elements import Figure
+from bufferlab.chapter.elements import Figure, Table
 from bufferlab.chapter.words import kept_together
 from bufferlab.report.document import Report
 from bufferlab.report.figures.svg import draw, for_page
@@ -21,6 +21,11 @@ if TYPE_CHECKING:
     from markupsafe import Markup
 
     from bufferlab.results.store import SweepFolder
+
+_HALF_SHEET = 100
+"""The characters of a row, at the size of tables in print, that half of a sheet's width holds."""
+_GAP = 2
+"""The characters that the gap after a column takes."""
 
 
 def render_html(report: Report, folder_name: str = "", made_by: str = "bufferlab report", footer: str = "") -> str:
@@ -60,7 +65,19 @@ def _template() -> Template:
     )
     environment.filters["kept"] = _kept_together
     environment.tests["figure"] = lambda block: isinstance(block, Figure)
+    environment.tests["narrow"] = _fits_half_a_sheet
     return environment.get_template("page.html.j2")
+
+
+def _fits_half_a_sheet(table: Table) -> bool:
+    """Return whether a printed row takes at most half of a sheet's width."""
+    return bool(table.rows) and sum(_width(table, place) for place in range(len(table.columns))) <= _HALF_SHEET
+
+
+def _width(table: Table, place: int) -> int:
+    """Return the width of a column in characters, as wide as its longest cell or the longest word of its head."""
+    head = max(map(len, table.columns[place].title.split()), default=0)
+    return max(head, *(len(row.cells[place]) for row in table.rows)) + _GAP
 
 
 def _kept_together(text: str) -> Markup:

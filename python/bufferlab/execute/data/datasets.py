@@ -268,7 +268,9 @@ class Datasets:
             dataset = self._seal(temporary, key, data, found)
         self.loads += 1
         size_bytes, place = _loaded_where(dataset, loaded)
-        self._rates.observe("load_bytes_per_s", size_bytes, seconds)
+        # Estimates know the bytes of tables and indexes, and not those of a directory's logs.
+        is_file = self._declaration.data_kind == "file"
+        self._rates.observe("load_bytes_per_s", size_bytes if is_file else dataset.allocated_bytes, seconds)
         told = format_bytes(size_bytes) if "place" in loaded else dataset.in_words
         rows = f" ({loaded['rows']:,} rows)" if "rows" in loaded else ""
         done, stays = ("restored", "kept until the sweep ends") if self._is_temporary else ("loaded", "kept")

@@ -20,7 +20,6 @@ from bufferlab.engines.servers.child_process import tail
 from bufferlab.errors import Failure, Interrupted, RunFailed
 from bufferlab.execute.data.copy_method import Method, restore
 from bufferlab.execute.data.datasets import Dataset, database_name
-from bufferlab.execute.data.trees import size_of
 from bufferlab.execute.host.reachable import Owner, open_way
 from bufferlab.execute.host.restore_host import restore_host
 from bufferlab.execute.probes.command_line_probe import AskedProbe, EndedRun
@@ -40,6 +39,8 @@ _LOG = logging.getLogger(__name__)
 COPYING, STARTING, WARMING_UP, MEASURING = "copying", "starting", "warming up", "measuring"
 _SERVER = "server"
 """The folder, next to a run's database, in which its server keeps its socket, logs and pid."""
+_ESTIMATED_APART = {"preparing", COPYING, WARMING_UP, "checking"}
+"""The stages, besides windows, that the estimate has separately."""
 _STAGES = {"warm_up": WARMING_UP, "measure": MEASURING, "closing": "closing"}
 
 
@@ -124,6 +125,14 @@ class EngineBackend:
         return 0.0
 
 
+def observe_other_stages(rates: KnownRates, stages: Mapping[str, float]) -> None:
+    """Note how long a run took besides the stages that the estimate has apart; `stages` has the seconds of each."""
+    seconds = sum(
+        spent_s for name, spent_s in stages.items() if name not in _ESTIMATED_APART and not name.startswith(MEASURING)
+    )
+    rates.observe("runs_per_s", 1, seconds)
+
+
 @dataclass
 class _OneRun:
     """One run while it is measured."""
@@ -145,6 +154,15 @@ class _OneRun:
         """The path of the run's copy of the database; of the database itself if runs only read it."""
         engine = self.context.engine
         return self.dataset.database if engine.data_is_read_only else self.home / database_name(engine)
+
+    @property
+    def _loaded_bytes(self) -> int:
+        """The bytes of the loaded database, as estimates and percentages mean them.
+
+        In a data directory only the tables and indexes count, and neither logs nor system tables.
+        """
+        is_file = self.context.engine.data_kind == "file"
+        return self.dataset.size_bytes if is_file else self.dataset.allocated_bytes
 
     def do(self) -> Failure | None:
         """Copy the database, measure, keep the answer, and check the data.
@@ -173,9 +191,7 @@ class _OneRun:
         )
         self._keep_tables(ended)
         filled.run.database = Database(
-            # In a data directory only the tables and indexes count: a percentage does not include logs and system
-            # tables.
-            bytes_loaded=dataset.size_bytes if context.engine.data_kind == "file" else dataset.allocated_bytes,
+            bytes_loaded=self._loaded_bytes,
             bytes_start=self.sizes[0] if self.sizes else None,
             bytes_end=self.sizes[-1] if len(self.sizes) > 1 else None,
             shape=Shape.model_validate(dataset.shape) if dataset.shape else None,
@@ -248,7 +264,7 @@ class _OneRun:
         if run.load.mode == "closed":  # In an open loop the measured rate is the one asked for, not the highest.
             context.rates.observe("transactions_per_s", run.measured.transactions, run.measured.seconds)
         if result["warm_up"]["gate"] not in ("cap", "cold"):
-            context.rates.observe("warm_up_bytes_per_s", self.dataset.size_bytes, result["warm_up"]["seconds"])
+            context.rates.observe("warm_up_bytes_per_s", self._loaded_bytes, result["warm_up"]["seconds"])
 
     def _check(self, worker: Worker, result: dict[str, Any]) -> Failure | None:
         """Check the workload's consistency conditions after the window; return why the run cannot be used, or None.
@@ -257,7 +273,7 @@ class _OneRun:
         """
         context, run = self.context, self.filled.run
         self.on_stage("checking", 0.0)
-        started, size_bytes = time.monotonic(), size_of(self.database)
+        started = time.monotonic()
         workload = run_workload(context.experiment.workload, self.point)
         job = check_job(
             workload, self.database, result["delivered_orders"], is_last=not context.engine.data_is_read_only
@@ -271,7 +287,8 @@ class _OneRun:
             what = f"the consistency check failed: {failure.what}"
             raise RunFailed(what, failure.where, failure.hint, kind=failure.kind)
         assert outcome.result is not None
-        context.rates.observe("check_bytes_per_s", size_bytes, time.monotonic() - started)
+        grown_bytes = self.sizes[-1] if self.sizes else self._loaded_bytes
+        context.rates.observe("check_bytes_per_s", grown_bytes, time.monotonic() - started)
         run.consistency = stored_conditions(outcome.result)
         broken = violations(outcome.result)
         if broken:

@@ -147,9 +147,9 @@ class Accuracy:
 
     @property
     def chosen(self) -> PointAccuracy | None:
-        """Return the point with the fewest predicted reads, which one would choose."""
+        """Return the point with the fewest predicted reads, which one would choose; None without a choice."""
         told = [(point.predicted, point) for point in self.points if point.predicted is not None]
-        return min(told, key=lambda one: one[0])[1] if told else None
+        return min(told, key=lambda one: one[0])[1] if len(told) > 1 else None
 
     @property
     def best(self) -> PointAccuracy:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 
 from bufferlab.chapter import words
 from bufferlab.chapter.elements import (
@@ -18,7 +19,7 @@ from bufferlab.chapter.elements import (
 from bufferlab.chapter.points_figure import Axis, dot, reads_better_on_a_log_axis, side_by_side
 from bufferlab.registry import declared
 from bufferlab.report.comparison import touched_pages, written_pages
-from bufferlab.report.comparison.accuracy import Accuracy, ErrorSummary
+from bufferlab.report.comparison.accuracy import Accuracy, ErrorSummary, PointAccuracy
 from bufferlab.report.document import Report, stamped
 from bufferlab.report.predicted import doubts, said
 
@@ -55,7 +56,8 @@ def as_report(accuracy: Accuracy) -> Report:
         ),
         sections=(
             Section("points", "Points", "", (_table(accuracy), *_written(accuracy))),
-            Section("summary", "Errors", "", (_summary_table(accuracy),)),
+            # The errors of one point have no mean, and no largest one.
+            *((Section("summary", "Errors", "", (_summary_table(accuracy),)),) if len(accuracy.points) > 1 else ()),
             *((Section("steps", "Steps", "", (_steps_table(accuracy),)),) if accuracy.steps else ()),
             *((Section("touched", "Touched pages", "", told),) if told else ()),
         ),
@@ -68,17 +70,7 @@ def answer(accuracy: Accuracy) -> str:
     """Return the answer in sentences: the errors, the steps, and the pool that the model would choose."""
     if not accuracy.summaries:
         return _without_errors(accuracy)
-    told = accuracy.summaries[0]
-    title = declared(accuracy.metric).label
-    where = f"at all {told.n} points" if told.n > 1 else "at the one point"
-    lines = [
-        f"{title} that the model predicts are within {_at_most(told.largest)} of the measured ones {where}, and "
-        f"{_share(told.mean)} off in the mean; those of LRU are up to {_at_most(told.lru_largest)} off."
-    ]
-    held = next((one for one in accuracy.summaries if one.name == "held out"), None)
-    if held:
-        points = words.plural(held.n, "point")
-        lines.append(f"At the {points} held out of development the model is {_share(held.mean)} off in the mean.")
+    lines = list(_at_one_point(accuracy) if accuracy.summaries[0].n == 1 else _at_points(accuracy))
     judged = [step for step in accuracy.steps if step.right is not None]
     if judged:
         right = sum(bool(one.right) for one in judged)
@@ -88,6 +80,53 @@ def answer(accuracy: Accuracy) -> str:
         lines.append(f"It would choose {accuracy.chosen.label}, {more if accuracy.regret else 'which is the best'}.")
     lines.append(written_pages.answer(accuracy.writes, accuracy.work))
     return " ".join(filter(None, lines))
+
+
+def _at_points(accuracy: Accuracy) -> Iterator[str]:
+    """Yield the sentences on the errors of several points."""
+    told, title = accuracy.summaries[0], declared(accuracy.metric).label
+    yield (
+        f"{title} that the model predicts are within {_at_most(told.largest)} of the measured ones at all {told.n} "
+        f"points, and {_share(told.mean)} off in the mean; those of LRU are up to {_at_most(told.lru_largest)} off."
+    )
+    held = next((one for one in accuracy.summaries if one.name == "held out"), None)
+    if held:
+        points = words.plural(held.n, "point")
+        yield f"At the {points} held out of development the model is {_share(held.mean)} off in the mean."
+
+
+def _at_one_point(accuracy: Accuracy) -> Iterator[str]:
+    """Yield the sentences on the only error: its size, whether the measured runs agree, and the questions left open."""
+    (point,) = (one for one in accuracy.points if one.error is not None)
+    title, error, lru = declared(accuracy.metric).label, point.error or 0.0, point.lru_error or 0.0
+    yield (
+        f"{title} at {point.label}: the model predicts {words.four_digits(point.predicted or 0.0)}, {_off(error)} the "
+        f"measured {_measured(point)}; LRU predicts {words.four_digits(point.lru)}, {_off(lru)} it."
+    )
+    if point.inside is not None:
+        yield f"The prediction lies {'in' if point.inside else 'outside'} the measured 95 % interval."
+    if point.in_development:
+        yield "The point was seen while the model was developed."
+    if accuracy.chosen is None:
+        yield "One point shows neither the error at other settings nor which setting the model would choose."
+
+
+def _measured(point: PointAccuracy) -> str:
+    """Return the measured mean with its interval, or with the number of runs that give none."""
+    if point.measured.ci_low is None:
+        return f"{words.four_digits(point.measured.value)} ({words.plural(point.measured.n, 'run')}, no interval)"
+    return words.interval(point.measured)
+
+
+def _off(error: float) -> str:
+    """Return where a prediction lies: a per cent above or below, or a multiple from twice the measured value on.
+
+    >>> _off(0.0213), _off(-0.3), _off(196.4), _off(0.0)
+    ('2.1 % above', '30.0 % below', '197 times', '0.0 % above')
+    """
+    if error >= 1:
+        return f"{words.number(1 + error)} times"
+    return f"{_share(error)} {'below' if error < 0 else 'above'}"
 
 
 def _without_errors(accuracy: Accuracy) -> str:

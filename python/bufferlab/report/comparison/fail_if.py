@@ -17,13 +17,14 @@ from bufferlab.chapter import words
 from bufferlab.errors import SpecError
 from bufferlab.registry import declared, registry
 from bufferlab.report.comparison.sides import MatchedSetting
-from bufferlab.results.metrics import phase_of
+from bufferlab.results.metrics import Work, phase_of
 from bufferlab.stats.comparison import Compared
 
 Word = Literal["worse", "higher", "lower"]
 Outcome = Literal["broken", "holds", "undecided"]
 FLAG = "--fail-if"
-_EXAMPLE = 'write "reads_per_new_order worse 5%"; shares take percentage points: "hit_ratio worse 1pp"'
+# Runs of every workload have reads per transaction.
+_EXAMPLE = 'write "reads_per_transaction worse 5%"; shares take percentage points: "hit_ratio worse 1pp"'
 _WORDS: dict[str, Word] = {"worse": "worse", "higher": "higher", "lower": "lower"}
 _RULE = re.compile(r"\s*(?P<metric>\S+)\s+(?P<word>\S+)\s+(?P<limit>[0-9.]+)\s*(?P<unit>\S*)\s*")
 
@@ -87,9 +88,10 @@ class RuleJudged:
         return "broken" if "broken" in found else "undecided" if "undecided" in found else "holds"
 
 
-def parse(text: str) -> Rule:
+def parse(text: str, work: Work | None = None) -> Rule:
     """Return the rule written as METRIC worse|higher|lower LIMIT% (of a share: LIMITpp, percentage points).
 
+    The hint to a misspelt metric names those of any workload, or of one whose counts refer to the unit `work`.
     Raises SpecError for any other text, for an unknown metric, and for "worse" if neither more nor less is worse.
     """
     where = f'{FLAG} "{text}"'
@@ -101,9 +103,10 @@ def parse(text: str) -> Rule:
     metric = derived.get(phase_of(name)[1])
     if metric is None:
         # "reads" begins a family of names; as a misspelt name it would be another one's.
-        begin = [known for known in derived if known.startswith(f"{name}_per_")]
-        within = [known for known in derived if f"_{name}_" in known][:4]
-        close = begin or get_close_matches(name, derived, n=1) or within
+        there = [known for known, of in derived.items() if work is None or of.work in (None, "transaction", work)]
+        begin = [known for known in there if known.startswith(f"{name}_per_")]
+        within = [known for known in there if f"_{name}_" in known][:4]
+        close = begin or get_close_matches(name, there, n=1) or within
         hint = f"did you mean {', '.join(close)}?" if close else "see `bufferlab list metrics`"
         raise SpecError(f'no metric "{name}"', where, hint)
     if word not in _WORDS:

@@ -69,6 +69,8 @@ _STEPS = (
     ("runs", "per-second", "cpu-per-transaction"),
 )
 _EXTRAS_GO = 2
+#: The most characters of a text that is kept with its figure on one page.
+_LONG_INTRO = 400
 
 
 def shorter(made: LabReport) -> Iterator[LabReport]:
@@ -272,7 +274,8 @@ class _Made:
         yield Heading(section.title, level, section.id)
         shown = [block for block in section.blocks if block.id not in _IN_SENTENCES]
         if section.intro:
-            yield Paragraph(section.intro, goes_on=bool(shown))
+            # A long one would take the room of its figure on the page before, and leave it white.
+            yield Paragraph(section.intro, goes_on=bool(shown) and len(section.intro) <= _LONG_INTRO)
         # Figures come before tables, as on the HTML page.
         yield from _abreast([block for block in shown if isinstance(block, Figure)])
         yield from (block for block in shown if isinstance(block, Table))

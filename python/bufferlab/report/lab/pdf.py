@@ -41,6 +41,9 @@ _TALLEST_PT = 600.0
 _FIGURE_PT = 320.0
 #: The width of each of two figures in a row.
 _HALF_PT = 234.0
+#: The scales of the figures that are tried, the largest first. At the last one letters of figures have 7.8 points, in a
+#: row 5.8.
+_SCALES = (1.0, 0.96, 0.92)
 _WIDTH, _HEIGHT = (re.compile(rf'<svg\b[^>]*? {name}="([\d.]+)pt"') for name in ("width", "height"))
 
 
@@ -53,12 +56,23 @@ def write_pdf(sweep: SweepFolder, submission: Submission | None = None) -> tuple
     typst = _typst()
     made = lab_report(sweep, submission)
     chosen = choose(_strings(as_document(made)), typst.Fonts().fonts())
-    pdf = b""
+    document, pdf = {}, b""
     for tried in shorter(made):
-        pdf = compiled(as_document(tried), chosen)
-        if len(_A_PAGE.findall(pdf)) <= MOST_PAGES:
+        document = as_document(tried)
+        pdf = compiled(document, chosen, _SCALES[-1])
+        if _pages(pdf) <= MOST_PAGES:
+            break
+    # A figure that no longer fits leaves the rest of its page white. Larger figures are taken if no page is added.
+    for scale in _SCALES[:-1]:
+        larger = compiled(document, chosen, scale)
+        if _pages(larger) <= _pages(pdf):
+            pdf = larger
             break
     return sweep.write_derived("report.pdf", pdf), chosen
+
+
+def _pages(pdf: bytes) -> int:
+    return len(_A_PAGE.findall(pdf))
 
 
 def _typst() -> Any:
@@ -182,19 +196,20 @@ def _in_fonts(svg: str, chosen: Chosen) -> str:
     return without_missing(svg, chosen.missing).replace("sans-serif", families)
 
 
-def sources(document: dict[str, Any], chosen: Chosen) -> tuple[str, dict[str, str]]:
+def sources(document: dict[str, Any], chosen: Chosen, scale: float = 1.0) -> tuple[str, dict[str, str]]:
     """Return the Typst program, which is the same for all reports, and its inputs: the document as JSON."""
-    told = {**_replaced(document, chosen), "fonts": list(chosen.families)}
+    told = {**_replaced(document, chosen), "fonts": list(chosen.families), "scale": scale}
     return _PAGE.read_text("utf-8"), {"report": json.dumps(told, ensure_ascii=False)}
 
 
-def compiled(document: dict[str, Any], chosen: Chosen) -> bytes:
+def compiled(document: dict[str, Any], chosen: Chosen, scale: float = 1.0) -> bytes:
     """Return the PDF of a document: the same bytes for the same document, fonts and version of Typst.
 
+    `scale` is that of the figures.
     Raises EnvironmentLackingError if Typst is not installed, and InternalError if it refuses the document.
     """
     typst = _typst()
-    program, inputs = sources(document, chosen)
+    program, inputs = sources(document, chosen, scale)
     compiler = typst.Compiler(
         program.encode(),
         font_paths=[str(folder())],
