@@ -55,6 +55,7 @@ LOADS = (
     Load("mysql57", _tpcc("mysql", "mysql-5.7")),
     Load("mysql80", _tpcc("mysql", "mysql-8.0")),
     Load("mysql9", _tpcc("mysql", "mysql-9")),
+    Load("mariadb1011", _tpcc("mariadb", "mariadb-10.11")),
     Load("postgres17", _tpcc("postgres", "postgres-17", *_FOUR_CHECKPOINTS)),
     Load("postgres18", _tpcc("postgres", "postgres-18", *_FOUR_CHECKPOINTS, "--set", "data_checksums=on")),
 )

@@ -128,6 +128,19 @@ def test_a_run_that_lacks_a_count_has_no_writes_and_says_why(bench: Bench, tmp_p
         assert found["pages"] is None
 
 
+def test_gets_without_a_latch_may_be_changes(bench: Bench, tmp_path: Path) -> None:
+    asked = {**SERVER, "knobs": ALONE, "latch": 0, "counters": COUNTERS, "gauges": {AGE: (0.0, 0.0)}}
+    folder = build(tmp_path, PAGES, [*WINDOW, (11, CREATE)], **asked)
+    (found,) = writes(bench, folder.path)
+    assert "does not show the latch of 100 % of the gets" in found["why_not"]
+
+
+def test_mariadb_from_10_5_on_writes_each_round_what_is_too_old(bench: Bench, tmp_path: Path) -> None:
+    (own,) = writes(bench, traced(tmp_path, engine="mariadb", version="10.11.19").path)
+    (end,) = own["ends"]
+    assert (end["flush_list_writes"], end["lru_writes"], own["why_not"]) == (30, 0, None)
+
+
 def test_reads_do_not_need_what_writes_lack(bench: Bench, tmp_path: Path) -> None:
     (found,) = told(bench, traced(tmp_path, age=None).path)["predictions"]
     assert found["found"]["reads"] == 0

@@ -22,6 +22,8 @@ class Changes:
     trace: RunTrace
     so_far: npt.NDArray[np.uint32]
     """The number of changes up to each row, the row's own included."""
+    unknown_share: float
+    """The share of the window's gets whose latch the trace does not show."""
 
     @property
     def window(self) -> tuple[int, int]:
@@ -58,4 +60,7 @@ def changes_of(trace: RunTrace, latches: AbstractSet[int]) -> Changes:
     kind = columns["kind"]
     gets = np.isin(kind, [number_of("get"), number_of("get_if_in_pool")])
     is_change = (gets & np.isin(columns["latch"], sorted(latches))) | (kind == number_of("create"))
-    return Changes(trace, np.cumsum(is_change, dtype=np.uint32))
+    window = slice(*trace.window)
+    of_window, latches_of_window = kind[window] == number_of("get"), columns["latch"][window]
+    unknown, all_gets = int((of_window & (latches_of_window == 0)).sum()), int(of_window.sum())
+    return Changes(trace, np.cumsum(is_change, dtype=np.uint32), unknown / max(1, all_gets))

@@ -54,7 +54,7 @@ def _frames(server: Server, page_bytes: int, pool_bytes: int) -> int:
 
 
 def _neighbors(traced: Traced, _pool: Pool) -> Settings:
-    """Return the dirty pages that MariaDB from 10.5 on writes with one, on a device that the kernel calls rotational."""
+    """Return which neighbours MariaDB from 10.5 on writes: none unless the kernel calls the device rotational."""
     return {"flush_neighbors": traced.ran.get("flush_neighbors", 1) if traced.is_rotational else 0}
 
 

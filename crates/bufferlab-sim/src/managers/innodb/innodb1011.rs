@@ -47,7 +47,7 @@ pub struct Innodb1011Settings {
     pub lru_scan_depth: u32,
     /// Dirty pages that the cleaner writes with one: none (0), those in a row with it (1), all of its extent (2). The
     /// server writes them on a rotational device alone (buf0flu.cc, `fil_space_t::is_rotational`).
-    #[serde(skip_serializing)]
+    #[serde(default, skip_serializing)]
     pub flush_neighbors: u32,
     /// The changes for which a page may stay dirty before the cleaner writes it from the flush list: the age that
     /// adaptive flushing holds, which depends on the device. None: no page is written because of its age.
@@ -217,6 +217,27 @@ mod tests {
         let mut pool = filled(1000, 100, 940);
         pool.get(Access { page: 0, thread: 0, latch: 1, now_us: 5_000_000 });
         assert_eq!(pool.free_len(), 60);
+    }
+
+    /// Returns the counts of LRU batches and of the flush list after a round, with pages 0 to 9 dirty at the tail and
+    /// two pages evicted from there.
+    fn written(flush_neighbors: u32, changes: u32) -> (u64, u64) {
+        let flush_age = Some(AgeCourse::from(vec![(0, changes)]));
+        let settings =
+            Innodb1011Settings { lru_scan_depth: 2, flush_neighbors, flush_age, ..Innodb1011Settings::default() };
+        let mut pool = Innodb1011::new(NonZeroU32::new(1000).unwrap(), 5000, &settings);
+        (0..10).for_each(|page| pool.get(Access { page, thread: 0, latch: 2, now_us: 0 }));
+        (1000..1991).for_each(|page| pool.get(Access { page, thread: 0, latch: 1, now_us: 0 }));
+        assert_eq!((pool.counts().evictions, pool.lru_len()), (2, 999));
+        pool.get(Access { page: 1990, thread: 0, latch: 1, now_us: 1_000_000 });
+        (pool.counts().lru_writes, pool.counts().flush_list_writes)
+    }
+
+    #[test]
+    fn a_dirty_page_at_the_tail_is_written_with_its_neighbours_and_old_ones_by_the_clock() {
+        assert_eq!(written(0, 100), (2, 0), "the woken cleaner frees two frames");
+        assert_eq!(written(1, 100), (10, 0));
+        assert_eq!(written(0, 4), (2, 3), "of the changes 3 to 10, three are more than 4 old");
     }
 
     #[test]
