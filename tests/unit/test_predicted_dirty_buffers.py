@@ -102,7 +102,8 @@ def test_the_speed_of_another_pool_follows_from_its_reads_if_waits_were_sampled(
     assert rules["background_writer"]["bgwriter_delay_us"] == pytest.approx(0.2e6 * speed, abs=1)
     # 64 files of the log, divided by 1.9.
     assert rules["checkpoints"]["bytes_between"] == 33 * (16 << 20)
-    assert found.checkpoints == 4.0
+    assert found.checkpoints(270 << 20) == 4.0
+    assert found.checkpoints(33 * (16 << 20) * 5) == 5.0
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,7 @@ from bufferlab.report.result_tables import main_table
 from bufferlab.results.check_parts import Check, MeasuredRun
 from bufferlab.results.checks_of_every_engine import check_sweep
 from bufferlab.results.schema import StoredSetting
+from bufferlab.results.window import Value
 from support.synthetic import Sweep, build
 from support.synthetic_postgres import SPLITS, Postgres, memory_split
 
@@ -84,6 +85,20 @@ def test_who_wrote_pages_is_told_on_every_version(tmp_path: Path, version: str) 
     assert value(run, "checkpoints_in_window") == 1
     assert value(run, "wal_log_bytes_per_transaction") == pytest.approx(3000)
     assert value(run, "server_cpu_us_per_transaction") == pytest.approx(1000)
+
+
+def test_a_sweep_of_checkpoints_needs_three_in_each_window(tmp_path: Path) -> None:
+    (run, *_) = runs(tmp_path, memory_split(**QUIET, truths=SPLITS[:1]))
+    found = {check.name: check for check in check_sweep([run])}["postgres_checkpoints"]
+    assert (found.status, found.detail) == ("not_applicable", "no setting of checkpoints was swept")
+    run.run.point.swept["max_wal_size"] = "1GiB"
+    found = {check.name: check for check in check_sweep([run])}["postgres_checkpoints"]
+    assert (found.status, found.touches) == ("failed", ("writes",))
+    assert "fewest of 1 runs: 1 (" in found.detail
+    assert "are missing from the writes" in found.detail
+    run.values["checkpoints_in_window"] = Value(3.0)
+    found = {check.name: check for check in check_sweep([run])}["postgres_checkpoints"]
+    assert found.status == "passed"
 
 
 @pytest.mark.parametrize("version", ["15.18", "17.2"])

@@ -80,8 +80,9 @@ def written(
     is_other = isinstance(writing, Flushing) and (frames > traced.pool_frames or not writing.has_own_log)
     lacks_limit = is_other and len(ends) == 1
     doubts, why_not = list(_own(traced)), _NO_LIMIT if lacks_limit else None
-    if isinstance(writing, DirtyBuffers) and writing.checkpoints < _LEAST_CHECKPOINTS:
-        doubts.append(_few_checkpoints(writing))
+    if isinstance(writing, DirtyBuffers):
+        fewest = min(writing.checkpoints(end.redo_bytes or 0) for end in ends)
+        doubts += [_few_checkpoints(fewest)] if fewest < _LEAST_CHECKPOINTS else []
     if wide := _wide(ends, traced, writing.depends_on):
         doubts.append(wide)
         why_not = wide.sentence
@@ -146,12 +147,12 @@ def _own(traced: TracedRun) -> Iterable[WritesDoubt]:
         )
 
 
-def _few_checkpoints(writing: DirtyBuffers) -> WritesDoubt:
+def _few_checkpoints(checkpoints: float) -> WritesDoubt:
     """Return the doubt that the window is short: checkpoints write as many pages as happen to be due in it."""
     return WritesDoubt(
         name="few_checkpoints",
-        sentence=f"the window has {writing.checkpoints:.2g} checkpoints, so that the pages they write depend on where "
-        f"it begins; in a window of {_LEAST_CHECKPOINTS} or more they hardly do",
+        sentence=f"the window is long enough for {checkpoints:.2g} checkpoints, so that the pages they write depend on "
+        f"where it begins, and pages that wait for the next one are missing; {_LEAST_CHECKPOINTS} or more would do",
     )
 
 

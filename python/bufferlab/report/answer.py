@@ -116,7 +116,8 @@ def banners(analysis: Analysis) -> list[Banner]:
     found = []
     if whose := predicted.said(analysis):
         found.append(Banner("warning", whose))
-        found += [Banner("warning", doubt) for doubt in predicted.doubts(analysis)]
+        doubts = [*predicted.doubts(analysis), *predicted.doubts_of_writes(analysis)]
+        found += [Banner("warning", doubt) for doubt in doubts]
     elif any(
         one.run.source == "predicted" and not one.run.prediction for point in analysis.points for one in point.records
     ):

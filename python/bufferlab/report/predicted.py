@@ -67,8 +67,12 @@ def limits(analysis: Analysis) -> list[str]:
     """Return the limits of a predicted sweep in sentences, the doubts about its predictions first."""
     generated = [one.generated for _, one in predictions(analysis) if one.generated]
     notes = dict.fromkeys(note for one in generated for note in one.notes)
-    of_writes = [f"Writes. {told}" for told in predicted_writes.why_not(predictions(analysis))]
-    return [*doubts(analysis), *of_writes, *notes, SEEDS if generated else _ONE_TRACE]
+    return [*doubts(analysis), *doubts_of_writes(analysis), *notes, SEEDS if generated else _ONE_TRACE]
+
+
+def doubts_of_writes(analysis: Analysis) -> list[str]:
+    """Return the reasons not to believe the predicted writes, or why there are none, each with its points."""
+    return [f"Writes. {told}" for told in predicted_writes.why_not(predictions(analysis))]
 
 
 def doubts(analysis: Analysis) -> list[str]:

@@ -18,6 +18,7 @@ from bufferlab.results.check_parts import (
     Off,
     SettingWords,
     not_applicable,
+    outcome,
     ratio_off,
     stood_still,
     touching,
@@ -39,6 +40,8 @@ IO_LIMIT = 0.02
 #: to 13 % on 19rc1.
 COUNTED_AGAIN = 0.15
 TABLES_LIMIT = 0.05
+OF_CHECKPOINTS = frozenset(("max_wal_size", "checkpoint_timeout", "checkpoint_completion_target"))
+LEAST_CHECKPOINTS = 3
 
 #: Settings that change where pages are and when they are written, but not which pages are asked for.
 SAME_WORK = frozenset(
@@ -132,12 +135,32 @@ def _device_steady(runs: Sequence[MeasuredRun]) -> Check:
     return stood_still(name, title, "pages from the device", found)
 
 
+@touching("writes")
+def _checkpoints(runs: Sequence[MeasuredRun]) -> Check:
+    """Check that each window of a sweep of checkpoints' settings has three checkpoints or more.
+
+    Pages that wait for the next checkpoint are not yet written when a window ends.
+    """
+    name, title = "postgres_checkpoints", "Three checkpoints or more began in each window (if their settings are swept)"
+    asked = [run for run in runs if not OF_CHECKPOINTS.isdisjoint(run.run.point.swept)]
+    told = [(one.value, run) for run in asked if (one := run.values["checkpoints_in_window"]).value is not None]
+    if not told:
+        return not_applicable(name, title, "they are not counted" if asked else "no setting of checkpoints was swept")
+    fewest, run = min(told, key=lambda one: one[0])
+    detail = f"fewest of {len(told)} runs: {fewest:g} ({run.label})"
+    more = "" if fewest >= LEAST_CHECKPOINTS else (
+        "; pages that wait for the next checkpoint are missing from the writes: a longer window (--duration) has them"
+    )  # fmt: skip
+    return outcome(name, title, fewest >= LEAST_CHECKPOINTS, detail + more)
+
+
 CHECKS: tuple[Made, ...] = (
     _commits,
     _io_reads,
     _of_tables,
     _device_split,
     _device_steady,
+    _checkpoints,
 )
 
 

@@ -63,10 +63,9 @@ class DirtyBuffers:
     depends_on = "how often checkpoints come in a transaction's time, and so on the load's speed"
     copies_per_page = 0.0
 
-    @property
-    def checkpoints(self) -> float:
-        """Return how many checkpoints the window has, whole ones and parts: by its length, or by its log."""
-        return max(self.seconds / self.ran["checkpoint_timeout"], self.redo_bytes / (self._segments * _SEGMENT_BYTES))
+    def checkpoints(self, log_bytes: int) -> float:
+        """Return how many checkpoints a window with this log has, whole ones and parts: by its length or its log."""
+        return max(self.seconds / self.ran["checkpoint_timeout"], log_bytes / (self._segments * _SEGMENT_BYTES))
 
     @property
     def _segments(self) -> int:

@@ -19,8 +19,8 @@ _ID = "other-pools-writes"
 _TITLE = "What other pools would have written"
 _CAPTION = (
     "Predicted: a model of the server's buffer manager replayed the page accesses of the traced run, once for each "
-    "pool. An interval is a range: for loads of half and of twice the traced run's speed. Measured: the runs of this "
-    "sweep, means with their 95 % intervals where there are several."
+    "pool. An interval is a range: for a slower load than the traced run's, and for a faster one. Measured: the runs "
+    "of this sweep, means with their 95 % intervals where there are several."
 )
 
 
