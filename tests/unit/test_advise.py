@@ -126,6 +126,8 @@ def test_above_the_limit_it_detaches_and_does_not_try_that_tier_again(at: Bench)
     assert [one.recorded.ended for one in advice.attached] == ["rate", "rate"]
     assert at.tracing.traces[0].seconds == pytest.approx(2, abs=0.2)
     assert any("more than 125,000 events a second" in said for said in at.shown.said)
+    assert any("smaller pools can hardly be judged now" in said for said in at.shown.said)
+    assert any("The tier full was detached after 2 s" in limit for limit in advise_page.as_report(advice).limits)
     assert at.tracing.limits == [125_000, 500_000]
 
 

@@ -321,6 +321,12 @@ def _limits(advice: Advice) -> list[str]:
         above = ". A larger pool reads no more than what was left there, so it has a bound alone" if beyond else ""
         limits.append(f"This look tells of pools up to {reach}{above}.")
     limits += _widened(advice)
+    limits += [
+        f"The tier {one.recorded.tier} was detached after {one.attached_s:.0f} s, because it came to more events than "
+        "--max-cpu allows, for a fifth of a second. It judges by that time alone: a larger --max-cpu would let it go on."
+        for one in advice.attached
+        if one.recorded.ended == "rate"
+    ]
     if free := free_pages.kept(advice.seen):
         limits.append(free.sentence)
     limits += [_sentence(f"not looked at: {sentence.reason(one)}") for one in advice.not_looked_at]

@@ -293,7 +293,11 @@ class Attachments:
         if state != "attached":
             self._due_s = self.clock()
         if state == "rate":
-            self.shown.say(f"detached: more than {self._limit:,} events a second, the limit of --max-cpu")
+            smaller = "; smaller pools can hardly be judged now" if found.recorded.tier == "full" else ""
+            self.shown.say(
+                f"detached after {attached_s:.0f} s: more than {self._limit:,} events a second, the limit of --max-cpu, "
+                f"for a fifth of a second; a larger one would let it go on{smaller}"
+            )
             # A tier that cost too much once is not tried again.
             kept = [one for one in self.planned[self._place + 1 :] if one.tier != found.recorded.tier]
             self.planned = (*self.planned[: self._place + 1], *kept)

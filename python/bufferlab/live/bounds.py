@@ -196,7 +196,9 @@ def changing_load(found: Cut) -> NotTold | None:
     low, high = sorted((float(first.mean()), float(second.mean())))
     if high > constants.MIX_RATE * low and halves_differ(first, second, 0.0):
         why = (
-            f"the load changed while it was recorded: {first.mean():,.1f} and then {second.mean():,.1f} reads a second"
+            f"the load changed while it was recorded: {first.mean():,.1f} and then {second.mean():,.1f} reads a "
+            f"second, more than {constants.MIX_RATE:g} times apart"
         )
-        return NotTold(why, "record again, over a time in which the load is what it usually is")
+        hint = "record again while the load is as usual; if it comes in bursts, longer, by --within and --max-cpu"
+        return NotTold(why, hint)
     return None

@@ -93,7 +93,7 @@ def _table(analysis: Analysis) -> Table:
         return (
             analysis.name_of(point),
             words.cell(metric, predicted) if predicted else words.NOTHING,
-            doubts or (error if predicted else ""),
+            f"doubt: {doubts}" if doubts else error if predicted else "",
             words.cell(metric, mean) if mean else words.NOTHING,
             f"{len(point.ok)} of {planned.count(point.index)}",
             words.number(mean.value / predicted.value) if mean and predicted and predicted.value else words.NOTHING,

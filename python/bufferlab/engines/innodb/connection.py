@@ -184,8 +184,9 @@ _LOCKED = "ALTER USER ... ACCOUNT UNLOCK would let it in"
 _LIMITED = "wait, or raise the limit that was met: max_connections, or ALTER USER ... WITH MAX_USER_CONNECTIONS 0"
 _EXPIRED = "log in once with the server's own client and give the account a new password by ALTER USER"
 _DENIED = (
-    f"is the password right ({PASSWORD}, or an option file by ?password_file=/path)? The server also says this to an "
-    "account with REQUIRE SSL on a socket, or with sslmode=disable, and with REQUIRE X509 without ?sslcert= and sslkey="
+    f"is the password right ({PASSWORD}, or an option file by ?password_file=/path)? The server also says this if an "
+    "anonymous account ''@'localhost' goes before name@'%' (make name@localhost, too), to an account with REQUIRE SSL "
+    "on a socket or with sslmode=disable, and to one with REQUIRE X509 without ?sslcert= and sslkey="
 )
 _HINTS = {
     "1044": "grant the account its schema: GRANT ALL ON schema.* TO the user",

@@ -102,7 +102,9 @@ def _sentence(analysis: Analysis, group: Group, trends: Sequence[FoundTrend]) ->
     basis = f"95 % intervals that hold together, {words.plural(n, 'run')} a point"
     turned = [f"{_subject(one)} {turn_words(analysis, one)}" for one in trends if one.turn]
     straight = words.listing([_told(one) for one in trends if not one.turn and one.trend.direction != "no_interval"])
-    parts = [f"with every doubling of the scan depth from {depths}{of_pool}, {straight}"] if straight else []
+    parts = (
+        [f"with every doubling of the scan depth, on average from {depths}{of_pool}, {straight}"] if straight else []
+    )
     found = "; ".join([*turned, *parts])
     lead = f"With {group.label}: {found}" if group.label else f"{found[0].upper()}{found[1:]}"
     return " ".join(filter(None, [f"{lead} ({basis}).", _path_missing(analysis, trends), throughput(analysis, group)]))
@@ -171,6 +173,8 @@ def _share_of_pool(analysis: Analysis, point: PointRuns) -> float | None:
 def _path_missing(analysis: Analysis, trends: Sequence[FoundTrend]) -> str:
     if any(one.metric.is_share for one in trends):
         return ""
+    if all(run.run.source == "predicted" for run in analysis.runs):
+        return "The model does not know where frames come from: a run measures it."
     reasons = {run.values["lru_scan_share"].reason for run in analysis.runs} - {None}
     return f"Where frames came from is not measurable: {min(map(str, reasons))}." if reasons else ""
 

@@ -73,7 +73,7 @@ def _locked(name: str, directory: Path, deadline: float, *, share: bool, patienc
                 raise EnvironmentLackingError(
                     f"another sweep is using the device {name}{waited}, and each would measure the other",
                     f"process {owner}, device of {directory}",
-                    "wait for it; --share-device runs both: reads are counted right, but not writes, times and throughput",
+                    "wait for it; --share-device runs both: reads are counted right; writes and times are not",
                 )
         if has_it:
             os.ftruncate(descriptor, 0)

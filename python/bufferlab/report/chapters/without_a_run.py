@@ -114,7 +114,7 @@ def _how_sure(analysis: Analysis, found: WithoutRun) -> str:
     error = known_error(analysis, found)
     return (
         "Intervals of predictions tell how runs with other seeds differ, not how far the rules are off. The known "
-        f"error of the rules on this server (mean, at most): {error}."
+        f"error of the rules on this server: {error}."
         if error
         else SEEDS
     )
