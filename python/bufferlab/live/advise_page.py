@@ -323,7 +323,8 @@ def _limits(advice: Advice) -> list[str]:
     limits += _widened(advice)
     limits += [
         f"The tier {one.recorded.tier} was detached after {one.attached_s:.0f} s, because it came to more events than "
-        "--max-cpu allows, for a fifth of a second. It judges by that time alone: a larger --max-cpu would let it go on."
+        "--max-cpu allows, for a fifth of a second. It judges by that time alone: a larger --max-cpu would let it go "
+        "on."
         for one in advice.attached
         if one.recorded.ended == "rate"
     ]
