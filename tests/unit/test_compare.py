@@ -111,6 +111,28 @@ def test_single_points_are_compared_though_their_settings_differ(tmp_path: Path)
     assert compared.differing_settings == {"pool_size": ("10 %", "20 %")}
 
 
+def left_to_the_server(folder: SweepFolder, wal_buffers: int) -> SweepFolder:
+    setting = {"asked": "auto", "actual": wal_buffers, "unit": "bytes"}
+    return reseal(folder, lambda run: run["settings"].update(wal_buffers=setting))
+
+
+def test_the_setting_that_differs_comes_before_what_a_server_derived_from_it(tmp_path: Path) -> None:
+    a, b, like_a = (
+        left_to_the_server(build(tmp_path / name, replace(ONE, truths=truths, seed=seed)), size * 1024)
+        for name, truths, seed, size in (("a", TWO[:1], 1, 1526), ("b", TWO[1:], 2, 1444), ("c", TWO[:1], 2, 1444))
+    )
+    shown = on_terminal(compare_sides(of_two_folders(a, b))).splitlines()
+    named = shown.index("Setting that differs: pool_size 10 % (A), 20 % (B).")
+    derived = "wal_buffers was 1.49 MiB and 1.41 MiB"
+    assert shown[named + 1] == f"! Left to the server, and may follow from what differs: {derived}."
+    assert "run differently" not in "".join(shown)
+    # It is the only difference here, so nothing that was asked explains it.
+    alike = on_terminal(compare_sides(of_two_folders(a, like_a)))
+    assert f"Asked alike, run differently: {derived} at pool size 10 %." in alike
+    assert "Setting that differs" not in alike
+    assert "Left to the server" not in alike
+
+
 def test_sweeps_without_a_common_point_are_refused_with_what_each_has(tmp_path: Path) -> None:
     with pytest.raises(SpecError) as caught:
         two(tmp_path, replace(ONE, truths=BUFFER_SIZE[:2]), replace(ONE, truths=BUFFER_SIZE[2:4]))

@@ -54,7 +54,9 @@ def test_a_regression_at_one_setting_breaks_the_rule_there(folders: tuple[SweepF
     assert compared.rules[0].level == pytest.approx(0.95 ** (1 / 6))
     (said,) = sentences(compared.rules[0])
     assert said.startswith("reads_per_new_order worse 5%: broken at pool size 20 % (")
-    assert said.endswith(" % worse)")
+    # All of the interval is beyond 5 % or not: the words say why only where it begins below.
+    reaches = "" if broken.low >= 0.05 else ": all of the interval is worse, and it reaches 5 %"
+    assert said.endswith(f" % worse{reaches})")
     assert sentences(compared.rules[1]) == ["reads_per_new_order worse 20%: holds at all 2 settings"]
 
 
@@ -122,6 +124,24 @@ def test_a_change_that_is_surely_good_is_not_called_a_negative_worsening(low: fl
     rule = "reads_per_new_order worse 5%"
     point = one(rule, low, high)
     assert span(RuleJudged(parse(rule), 0.95, (point,)), point) == said
+
+
+@pytest.mark.parametrize(
+    ("rule", "low", "high", "ratio", "said"),
+    [
+        ("reads_per_new_order worse 5%", 1.01, 1.08, True,
+         "broken (1–8 % worse: all of the interval is worse, and it reaches 5 %)"),
+        ("hit_ratio lower 1pp", -0.02, -0.005, False,
+         "broken (0.5–2.0 percentage points lower: all of the interval is lower, and it reaches 1pp)"),
+        ("reads_per_new_order worse 5%", 1.06, 1.08, True, "broken (6–8 % worse)"),
+        ("reads_per_new_order worse 5%", 1.01, 1.04, True, "holds (1–4 % worse)"),
+    ],
+)  # fmt: skip
+def test_an_interval_that_begins_below_the_limit_says_why_the_rule_is_broken(
+    rule: str, low: float, high: float, ratio: bool, said: str
+) -> None:
+    point = one(rule, low, high, ratio=ratio)
+    assert sentences(RuleJudged(parse(rule), 0.95, (point,))) == [f"{rule}: {said}"]
 
 
 def test_an_interval_of_a_rule_without_an_end_is_null_in_the_object() -> None:
@@ -205,6 +225,29 @@ def test_the_command_ends_with_four_and_says_why(folders: tuple[SweepFolder, Swe
     assert f"{rule}: broken at pool size 20 %" in ended.out
     assert bench.bufferlab("compare", b.path, a.path, "--fail-if", rule, "--json").code == 0
     assert bench.bufferlab("compare", a.path, b.path, "--fail-if", "reads worse 5%").code == 2
+
+
+def test_a_rule_that_cannot_be_told_passes_or_fails_as_asked(tmp_path: Path) -> None:
+    noisy = replace(POINTS, truths=POINTS.truths[:1], blocks=3, noise=0.2)
+    a, b = build(tmp_path / "a", noisy), build(tmp_path / "b", replace(noisy, seed=3))
+    command = ("compare", a.path, b.path, "--fail-if", "reads_per_new_order worse 5%")
+    bench = Bench(tmp_path)
+    ended = bench.bufferlab(*command)
+    assert "cannot be told, the runs scatter too much" in ended.out
+    assert "with --undecided fail with code 4" in ended.out
+    assert ended.code == bench.bufferlab(*command, "--undecided", "pass").code == 0
+    assert bench.bufferlab(*command, "--undecided", "fail").code == 4
+
+
+def test_one_run_on_a_side_is_the_reason_though_no_run_failed(tmp_path: Path) -> None:
+    # Of predictions no scatter is known.
+    three = replace(POINTS, truths=POINTS.truths[:1], blocks=3, source="predicted")
+    folders = {runs: build(tmp_path / str(runs), replace(three, blocks=runs, seed=runs)) for runs in (1, 3)} | {
+        2: build(tmp_path / "other", replace(three, blocks=1, seed=5))
+    }
+    for other, said in ((3, "one run on a side: "), (2, "one run a side: ")):
+        with pytest.raises(SpecError, match=f"cannot be judged: {said}"):
+            judged((folders[1], folders[other]), "reads_per_new_order worse 5%")
 
 
 def test_latencies_are_compared_in_long_windows_and_named_in_short_ones(

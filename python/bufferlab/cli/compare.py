@@ -14,7 +14,7 @@ from bufferlab.registry import open_sweep
 
 _SECTIONS = {
     "Sides to compare": ("between", "force"),
-    "Judging": ("rules",),
+    "Judging": ("rules", "undecided"),
     "Files to write": ("html", "md"),
 }
 """Heading of a section of the help -> names of the parameters whose options the section lists."""
@@ -30,7 +30,10 @@ _SECTIONS = {
     help="Compare two settings of the one sweep A, such as pool_size=10% pool_size=20%.",
 )
 @click.option("--force", is_flag=True, help="Compare also what is refused: other data, workloads, engines.")
-@fail_if("End with code 4 where the metric is worse (or higher, lower) by as much. Repeatable.")
+@fail_if(
+    "End with code 4 where the whole interval of the change is worse (or higher, lower), and it reaches the limit: "
+    'a change of 1-8 % breaks "worse 5%". Repeatable.'
+)
 @html_page("Write the comparison as a page too.")
 @click.option("--md", type=OutputFile(), metavar="FILE", help="Write it as Markdown too.")
 @common
@@ -40,6 +43,7 @@ def command(
     between: tuple[str, str] | None,
     force: bool,
     rules: tuple[str, ...],
+    undecided: str,
     html: Path | None,
     md: Path | None,
     as_json: bool,
@@ -82,4 +86,4 @@ def command(
         partial(write_page, html, answer, names, "bufferlab compare"), partial(write_markdown, md, "--md", answer)
     ):
         show(answer, as_json)
-    return rules_exit_code(compared.rules)
+    return rules_exit_code(compared.rules, undecided)

@@ -12,7 +12,7 @@ from bufferlab.cli.output import answering, beginning, rules_exit_code, show, wr
 
 _SECTIONS = {
     "Order of the sweeps": ("order",),
-    "Judging": ("rules", "since"),
+    "Judging": ("rules", "undecided", "since"),
     "Files to write": ("html", "form"),
 }
 """Heading of a section of the help -> names of the parameters whose options the section lists."""
@@ -26,7 +26,10 @@ _SECTIONS = {
     metavar="FILE",
     help="Names in order, one a line, such as `git rev-list --reverse` prints.  [default: the sweeps' dates]",
 )
-@fail_if("End with code 4 where a change made the metric worse (or higher, lower) by as much. Repeatable.")
+@fail_if(
+    "End with code 4 where the whole interval of a change is worse (or higher, lower), and it reaches the limit: "
+    'a change of 1-8 % breaks "worse 5%". Repeatable.'
+)
 @click.option("--since", default="", metavar="NAME", help="Let --fail-if count changes from this sweep on alone.")
 @html_page("Write a page with the figure too.")
 @text_or_csv("`text`, or `csv`: a line for each sweep, figure and setting.")
@@ -35,6 +38,7 @@ def command(
     folders: tuple[str, ...],
     order: Path | None,
     rules: tuple[str, ...],
+    undecided: str,
     since: str,
     html: Path | None,
     form: str,
@@ -65,4 +69,4 @@ def command(
 
     with answering(partial(write_page, html, answer, f"{len(folders)} folders", "bufferlab history")):
         show(answer, as_json, values_table(told) if form == CSV else None)
-    return rules_exit_code(told.rules)
+    return rules_exit_code(told.rules, undecided)

@@ -101,8 +101,17 @@ def html_page(meaning: str) -> Callable[[_Command], _Command]:
 
 
 def fail_if(meaning: str) -> Callable[[_Command], _Command]:
-    """Return a decorator that adds --fail-if as the parameter `rules`; `meaning` is its help."""
-    return click.option("--fail-if", "rules", metavar='"METRIC worse 5%"', multiple=True, help=meaning)
+    """Return a decorator that adds --fail-if (its help is `meaning`) as the parameter `rules`, and --undecided."""
+    rules = click.option("--fail-if", "rules", metavar='"METRIC worse 5%"', multiple=True, help=meaning)
+    undecided = click.option(
+        "--undecided",
+        type=click.Choice(["pass", "fail"]),
+        default="pass",
+        metavar="pass|fail",
+        show_default=True,
+        help="Whether a rule that the runs cannot decide ends with code 0 or 4.",
+    )
+    return lambda command: rules(undecided(command))
 
 
 def may_look_inside(meaning: str) -> Callable[[_Command], _Command]:

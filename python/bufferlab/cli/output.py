@@ -257,9 +257,13 @@ def write_tables(folder: SweepFolder) -> None:
     put("\n".join(map(str, write_csv(build(folder), folder))))
 
 
-def rules_exit_code(rules: Iterable[RuleJudged]) -> int:
-    """Return the exit code of a command with --fail-if: EXIT_RULE_BROKEN if a rule is broken, else 0."""
-    return EXIT_RULE_BROKEN if any(judged.outcome == "broken" for judged in rules) else 0
+def rules_exit_code(rules: Iterable[RuleJudged], undecided: str) -> int:
+    """Return the exit code of a command with --fail-if: EXIT_RULE_BROKEN if a rule is broken, else 0.
+
+    If `undecided` is "fail", an undecided rule counts as broken.
+    """
+    failing = {"broken", "undecided"} if undecided == "fail" else {"broken"}
+    return EXIT_RULE_BROKEN if any(judged.outcome in failing for judged in rules) else 0
 
 
 def put_csv(table: Table) -> None:

@@ -147,11 +147,22 @@ def stamped(report: Report, source: str) -> Report:
 
 
 Part = Literal[
-    "", "banners", "question", "answer", "facts", "tables", "untitled", "captions", "notes", "limits", "checks"
+    "",
+    "banners",
+    "question",
+    "answer",
+    "differs",
+    "facts",
+    "tables",
+    "untitled",
+    "captions",
+    "notes",
+    "limits",
+    "checks",
 ]
 """A part of an answer on a terminal; "" is an empty line."""
 OF_A_SWEEP: tuple[Part, ...] = ("banners", "question", "answer", "", "tables", "checks")
-OF_SIDES: tuple[Part, ...] = ("answer", "", "banners", "facts", "untitled", "captions", "notes")
+OF_SIDES: tuple[Part, ...] = ("answer", "", "differs", "banners", "facts", "untitled", "captions", "notes")
 
 
 Look = Literal["", "good", "bad", "doubt", "found", "quiet"]
@@ -191,6 +202,8 @@ class Report:
     parts: tuple[Part, ...] = ("answer", "facts", "", "tables", "limits")
     """The parts that a terminal shows, in order."""
     notes: tuple[Note, ...] = ()
+    differs: str = ""
+    """The only setting that two sides differ in, as a sentence for a terminal; pages have a table of such settings."""
     data: Any = field(default_factory=dict, repr=False)
     """The part of --json that differs by command: a dataclass."""
 

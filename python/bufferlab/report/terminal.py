@@ -118,6 +118,7 @@ _PARTS: dict[Part, Callable[[Report], Iterable[RenderableType]]] = {
     "": lambda report: _text("", ""),
     "question": lambda report: _text("dim", report.question),
     "answer": lambda report: _text("bold", report.answer),
+    "differs": lambda report: _text("", *filter(None, [report.differs])),
     "facts": _facts,
     "limits": lambda report: _text("", *report.limits),
     "banners": _banners,

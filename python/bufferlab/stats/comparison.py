@@ -11,7 +11,7 @@ by the level it gives a single one.
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import NormalDist
 from typing import ClassVar, Literal
 
@@ -33,7 +33,7 @@ POWER = 0.8
 _FEW = 2
 #: With fewer shared keys than this, a paired comparison cannot estimate its noise.
 MIN_SHARED = 2
-_ONE_RUN = "one run on a side: nothing says how much another would differ"
+_UNKNOWN = "nothing says how much another would differ"
 _NO_NOISE = "every run of a side gave the same number: no noise to compute an interval from"
 _IDENTICAL = "identical"
 
@@ -114,7 +114,7 @@ def compare(
         if match.name in same:
             verdict = _same(match, chosen)
         elif fitted is not None:
-            verdict = judge(fitted, ("a", match.name), ("b", match.name))
+            verdict = _of_fit(match, fitted)
         else:
             verdict = _welch(match, level, chosen, known)
         centre: Scale = "linear" if match.name in same else chosen
@@ -155,12 +155,24 @@ def _same(match: Match, scale: Scale) -> Verdict:
     return _verdict(match, estimate, scale, None)
 
 
+def _of_fit(match: Match, fitted: Fit) -> Verdict:
+    """Return the fit's verdict; if a side has one run and the interval is missing, this is the reason."""
+    verdict = judge(fitted, ("a", match.name), ("b", match.name))
+    if verdict.direction == "no_interval" and min(len(match.a), len(match.b)) < 2:
+        return replace(verdict, estimate=replace(verdict.estimate, note=_one_run(match)))
+    return verdict
+
+
+def _one_run(match: Match) -> str:
+    return f"one run {'a' if len(match.a) == len(match.b) else 'on a'} side: {_UNKNOWN}"
+
+
 def _welch(match: Match, level: float, scale: Scale, scatter: Mapping[Hashable, float]) -> Verdict:
     a, b = sides = [_scaled([value for _, value in side], scale) for side in (match.a, match.b)]
     n, change = min(len(a), len(b)), float(b.mean() - a.mean())
     known = _known_error(match, scale, scatter)
     if n < 2:
-        return _by_known(match, change, n, scale, known, _ONE_RUN)
+        return _by_known(match, change, n, scale, known, _one_run(match))
     parts = [(sample_variance(side) / len(side), len(side) - 1) for side in sides]
     error = sum(part for part, _ in parts) ** 0.5
     if error == 0:

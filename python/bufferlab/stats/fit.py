@@ -57,7 +57,7 @@ OWN_WEIGHT = 0.6
 _DRAWS = 1000
 _SEED = 20260103
 _ONE_BLOCK = "one repetition: nothing says how much another would differ"
-_TOO_FEW = "too few runs succeeded to know their noise"
+_TOO_FEW = "too few runs to know their noise"
 _NO_NOISE = "every block gave the same change: no noise to compute an interval from"
 
 

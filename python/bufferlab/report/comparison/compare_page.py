@@ -13,7 +13,7 @@ from bufferlab.registry import declared
 from bufferlab.report.answer import banners
 from bufferlab.report.comparison.compare_metrics import SidesCompared
 from bufferlab.report.comparison.compare_words import answer, limits, table, title_of, unmatched
-from bufferlab.report.comparison.fail_if import Outcome, sentences, span
+from bufferlab.report.comparison.fail_if import ON_UNDECIDED, Outcome, sentences, span
 from bufferlab.report.comparison.sides import MatchedPoint
 from bufferlab.report.detail_tables import check_table, failed_checks
 from bufferlab.report.document import OF_SIDES, Look, Note, Report, stamped
@@ -34,6 +34,7 @@ def as_report(compared: SidesCompared) -> Report:
         question=_question(compared),
         answer=answer(compared),
         facts=_facts(compared),
+        differs=_one_that_differs(compared),
         banners=tuple(_banners(compared)),
         headline=_figure(compared),
         limits=tuple(limits(compared)),
@@ -60,6 +61,8 @@ def as_report(compared: SidesCompared) -> Report:
 def _notes(compared: SidesCompared) -> Iterator[Note]:
     for judged in compared.rules:
         yield from (Note(said, look=RULE_LOOKS[judged.outcome]) for said in sentences(judged))
+    if any(judged.outcome == "undecided" for judged in compared.rules):
+        yield Note(ON_UNDECIDED)
     yield from (Note(line, indent=2) for line in unmatched(compared))
 
 
@@ -181,6 +184,18 @@ def _banners(compared: SidesCompared) -> list[Banner]:
     for name, analysis in ((sides.name_a, sides.a), (sides.name_b, sides.b)):
         found += [replace(banner, text=f"{name}: {banner.text}") for banner in banners(analysis)]
     return found
+
+
+def _one_that_differs(compared: SidesCompared) -> str:
+    """Return the setting that alone differs between two sweeps, in words.
+
+    The result is "" without one: several are in a warning, and settings named by --between in the sides' names.
+    """
+    sides, differing = compared.sides, compared.differing_settings
+    if sides.one_sweep or len(differing) != 1:
+        return ""
+    ((name, (a, b)),) = differing.items()
+    return f"Setting that differs: {name} {a} ({sides.name_a}), {b} ({sides.name_b})."
 
 
 def _what_differs(compared: SidesCompared) -> Table:

@@ -23,6 +23,7 @@ from bufferlab.stats.comparison import Compared
 Word = Literal["worse", "higher", "lower"]
 Outcome = Literal["broken", "holds", "undecided"]
 FLAG = "--fail-if"
+ON_UNDECIDED = "An undecided rule ends with code 0, with --undecided fail with code 4."
 # Runs of every workload have reads per transaction.
 _EXAMPLE = 'write "reads_per_transaction worse 5%"; shares take percentage points: "hit_ratio worse 1pp"'
 _WORDS: dict[str, Word] = {"worse": "worse", "higher": "higher", "lower": "lower"}
@@ -186,9 +187,17 @@ def sentences(judged: RuleJudged, since: str = "", why: str = ", the runs scatte
     places = [f" at {point.setting.label}" if point.setting.label else "" for point in told]
     more = [f"; about {point.runs_needed} runs a side would tell" if point.runs_needed else "" for point in told]
     return [
-        f"{said}{place} ({span(judged, point)}{needed})"
+        f"{said}{place} ({span(judged, point)}{_reaches(judged.rule, point)}{needed})"
         for place, point, needed in zip(places, told, more, strict=True)
     ]
+
+
+def _reaches(rule: Rule, point: RuleAtPoint) -> str:
+    """Return the words for why a rule is broken by an interval that begins below its limit; "" for any other."""
+    if point.outcome != "broken" or point.low is None or point.low >= rule.limit:
+        return ""
+    unit = "pp" if declared(rule.metric).is_share else " %"
+    return f": all of the interval is {rule.word}, and it reaches {100 * rule.limit:g}{unit}"
 
 
 _OPPOSITE = {"worse": "better", "higher": "lower", "lower": "higher"}

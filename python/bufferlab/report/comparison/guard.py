@@ -13,7 +13,7 @@ from typing import Any
 from bufferlab.chapter import words
 from bufferlab.engines import registry as engines
 from bufferlab.errors import Problem, SpecError
-from bufferlab.knob import Value
+from bufferlab.knob import AUTO, Value
 from bufferlab.report.comparison.sides import MatchedPoint, Sides, asked_of
 from bufferlab.results.check_parts import MeasuredRun
 from bufferlab.results.schema import Run
@@ -187,17 +187,28 @@ def _other_settings(sides: Sides) -> list[str]:
 
 
 def _other_actual(sides: Sides) -> list[str]:
-    """Return a warning if settings were asked alike but ran differently, such as 10 % of databases of other sizes."""
+    """Return a warning if settings were asked alike but ran differently, such as 10 % of databases of other sizes.
+
+    Settings that both sides left to the server come last, in a separate warning, if another setting was asked
+    differently: a server derives some from others (PostgreSQL wal_buffers from
+    shared_buffers: xlog.c, XLOGChooseNumBuffers).
+    """
     found: dict[str, str] = {}
+    left: dict[str, str] = {}
     for match in sides.matched:
         where = f" at {match.label}" if match.label else ""
-        for name in sorted(asked_of(match.a).keys() - _differing(match).keys()):
+        differing = _differing(match)
+        for name in sorted(asked_of(match.a).keys() - differing.keys()):
             a, b = (point.settings.get(name) for point in match.both)
             if a and b and not _alike(a.actual, b.actual):
                 shown = f"{words.setting_value(a)} and {words.setting_value(b)}"
-                found.setdefault(name, f"{name} was {shown}{where}")
+                kind = left if differing and a.asked == AUTO else found
+                kind.setdefault(name, f"{name} was {shown}{where}")
     remedy = "--set NAME=VALUE on both sides makes them alike"
-    return [f"Asked alike, run differently: {'; '.join(found.values())}. {remedy}."] if found else []
+    said = [f"Asked alike, run differently: {'; '.join(found.values())}. {remedy}."] if found else []
+    if left:
+        said.append(f"Left to the server, and may follow from what differs: {'; '.join(left.values())}.")
+    return said
 
 
 def _alike(a: Value, b: Value) -> bool:

@@ -24,6 +24,7 @@ from bufferlab.chapter.points_figure import points_data, side_by_side
 from bufferlab.registry import declared
 from bufferlab.report.comparison.compare_page import RULE_LOOKS
 from bufferlab.report.comparison.compare_words import title_of
+from bufferlab.report.comparison.fail_if import ON_UNDECIDED
 from bufferlab.report.comparison.history import History
 from bufferlab.report.comparison.history import HistorySeries as Told
 from bufferlab.report.comparison.history_words import (
@@ -76,6 +77,8 @@ def _notes(history: History) -> Iterator[Note]:
         )
     for judged in history.rules:
         yield from (Note(said, look=RULE_LOOKS[judged.outcome]) for said in rule_lines(history, judged))
+    if any(judged.outcome == "undecided" for judged in history.rules):
+        yield Note(ON_UNDECIDED)
 
 
 def _facts(history: History) -> tuple[str, ...]:
