@@ -75,7 +75,8 @@ def answer(accuracy: Accuracy) -> str:
     if judged:
         right = sum(bool(one.right) for one in judged)
         lines.append(f"The model tells the direction of {right} of {words.plural(len(judged), 'resolved step')}.")
-    if accuracy.chosen and accuracy.regret is not None:
+    # Without a resolved step noise alone decides which point was best.
+    if accuracy.chosen and accuracy.regret is not None and (judged or not accuracy.steps):
         more = f"which reads {_share(accuracy.regret)} more than the best, {accuracy.best.label}"
         lines.append(f"It would choose {accuracy.chosen.label}, {more if accuracy.regret else 'which is the best'}.")
     lines.append(written_pages.answer(accuracy.writes, accuracy.work))
