@@ -13,6 +13,7 @@ import pytest
 
 import bufferlab as bl
 from bufferlab.chapter.analysis import Analysis
+from bufferlab.chapter.elements import Table
 from bufferlab.execute.predicted_sweep import predict_sweep
 from bufferlab.models import generated
 from bufferlab.models.generated import Generated, window_transactions
@@ -20,6 +21,8 @@ from bufferlab.plan import run_seed
 from bufferlab.registry import open_sweep
 from bufferlab.report.answer import answer
 from bufferlab.report.comparison.accuracy import Stretches, accuracy
+from bufferlab.report.lab.chapters import lab_report
+from bufferlab.report.lab.content import Paragraph
 from bufferlab.report.predicted import doubts
 from bufferlab.results.page_traces import Prediction
 from bufferlab.spec import Overrides, load
@@ -480,6 +483,15 @@ def test_nothing_is_called_measured_where_nothing_was_run(bench: Bench) -> None:
     sweep = (("hot_rows", ("222", "271", "494")),)
     with bench.in_environment():
         folder = predict_sweep(Path("hot-rows"), Overrides(profile="quick", sweep=sweep), bench.out).folder
+    made = lab_report(folder)
+    facts = dict(made.facts)
+    assert {"Predicted runs", "Predicted on"} < set(facts)
+    assert not {"Runs that ended well", "Measured on"} & set(facts)
+    (runs,) = (block for block in made.blocks if isinstance(block, Table) and block.id == "runs")
+    assert runs.title == "Every predicted run"
+    assert not {"Warm-up (s)", "Measured (s)"} & {column.title for column in runs.filled.columns}
+    assert not any(one.text.endswith(("was measured.", "measured and made this report.")) for one in made.blocks
+                   if isinstance(one, Paragraph))  # fmt: skip
     said = answer(Analysis.of(folder))
     assert said.startswith("Reads per transaction")
     assert "measured" not in said

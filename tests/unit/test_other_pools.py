@@ -147,6 +147,12 @@ def test_points_that_differ_in_more_than_the_pool_have_a_panel_each(tmp_path: Pa
     assert section is not None
     assert section.intro.startswith("With synchronous off: at the traced run's own point")
     (group,) = _groups(Analysis.of(sweep), found)
+    doubt = Verdict(name="short_trace", sentence="1 of 2 reads are first ones: a longer trace would predict fewer")
+    pools = [pool.model_copy(update={"verdicts": [doubt]}) for pool in group.of.pools]
+    doubted = replace(group, of=group.of.model_copy(update={"pools": pools}))
+    both = " ".join(_lead([doubted, replace(doubted, label="synchronous normal")]))
+    assert both.endswith("with synchronous normal. All pools: a longer trace would predict fewer.")
+    assert " ".join(_lead([doubted, replace(group, label="other")])).count("With synchronous off: All pools: ") == 1
     figure = _figure(Analysis.of(sweep), [group, replace(group, label="synchronous normal")])
     assert [panel.title for panel in figure.plot.panels] == ["synchronous off", "synchronous normal"]
     assert {row.cells[0].split(",")[0] for row in figure.data.rows} == {"synchronous off", "synchronous normal"}

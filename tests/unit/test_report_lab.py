@@ -146,13 +146,26 @@ def test_who_hands_the_report_in_is_named_at_the_top(tmp_path: Path) -> None:
 def test_the_documents_numbers_stand_beside_the_measured_ones_and_it_is_the_first_reference(tmp_path: Path) -> None:
     sweep = scan_depth(transactions=2300)
     made = lab_report(build(tmp_path, replace(sweep, truths=[one for one in sweep.truths if one.depth != 256])))
-    (table,) = (block for block in made.blocks if isinstance(block, Table) and block.id == "document")
+    table, ratios = (block for block in made.blocks if isinstance(block, Table) and block.id.startswith("document"))
     rows = {row.cells[0]: row.cells for row in table.rows}
     assert rows["1,024"][1] == "88.9 %"
     assert rows["1,024"][2].startswith("88.8")
-    assert rows["256"][2] == "–", "a depth of the document alone"
+    assert "256" not in rows, "a depth of the document alone"
+    assert ratios.title.endswith("as ratios to 128")
+    shown = {
+        row.cells[0]: dict(zip((one.title for one in ratios.columns), row.cells, strict=True)) for row in ratios.rows
+    }
+    assert shown["128"]["Reads per New-Order: document"] == "1.00"
+    assert shown["1,024"]["Reads per New-Order: document"] == "1.15"
     assert "[1] A student's project: TPC-C" in told(made, "References")
     assert "The document of reference [1] concludes: reads and writes per second rise" in told(made, "Discussion")
+    discussion = told(made, "Discussion")
+    assert re.search(
+        r"LRU-scan share, from 128 to 2,048: the document's fall by 87 %; here they fall by [\d.–]+ %", discussion
+    )
+    assert re.search(r"the document's rise by 38 percentage points; here they rise by [\d.–]+ percentage", discussion)
+    assert "The document's New-Orders per second are highest at 1,024, by single runs; here " in discussion
+    assert "the document has 20 warehouses, a pool of 100 MB, pages of 16 KiB and MySQL 5.7.33; here " in discussion
     assert "document" not in told(lab_report(build(tmp_path / "sqlite", SMALL)), "Discussion")
 
 

@@ -11,6 +11,7 @@ from typing import Any, cast
 import pytest
 
 from bufferlab.chapter import numbers_in_doubt
+from bufferlab.chapter.numbers_in_doubt import named
 from bufferlab.engines.sqlite import results as sqlite_checks
 from bufferlab.registry import registry
 from bufferlab.results import checks_of_every_engine
@@ -297,6 +298,21 @@ def test_a_point_may_drift_by_what_the_counts_of_all_its_runs_scatter(
     run = cast(MeasuredRun, SimpleNamespace(run=SimpleNamespace(point=SimpleNamespace(index=0, label="x"))))
     found = stood_still("x", "x", "misses", [(run, 1.13, misses)] * runs, mixed=lambda _: mixed)
     assert found.status == status
+    assert found.failed_at == (("x",) if status == "failed" else ())
+
+
+def test_a_failed_check_names_the_points_that_failed_and_no_other() -> None:
+    def run(index: int) -> MeasuredRun:
+        return cast(
+            MeasuredRun, SimpleNamespace(run=SimpleNamespace(point=SimpleNamespace(index=index, label=f"p{index}")))
+        )
+
+    drifts = [1.0, 1.3, 1.02, 0.7]
+    rows = [(run(place), drift, 9_000) for place, drift in enumerate(drifts)]
+    found = stood_still("x", "What must hold", "misses", rows, mixed=lambda _: 0)
+    assert found.failed_at == ("p1", "p3")
+    assert named(found) == "What must hold (failed at p1 and p3)"
+    assert named(replace(found, failed_at=tuple("abcdef"))) == "What must hold (failed at a, b, c, d and 2 more)"
 
 
 @pytest.mark.parametrize(("bytes_a_frame_byte", "status"), [(1.07, "passed"), (1.2, "failed"), (0.8, "failed")])

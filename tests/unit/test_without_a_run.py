@@ -24,6 +24,7 @@ from bufferlab.report.build import build as build_report
 from bufferlab.report.chapters.without_a_run import without_a_run
 from bufferlab.report.document import as_json
 from bufferlab.report.figures.svg import draw
+from bufferlab.report.lab.method import method
 from bufferlab.results.page_traces import GeneratedPoint, GeneratedPoints, GeneratedReads, OtherPools, Verdict
 from bufferlab.results.store import OTHER_POOLS_FILE, SweepFolder
 from bufferlab.spec import Overrides
@@ -331,3 +332,11 @@ def test_a_file_that_is_damaged_or_of_other_points_is_refused(
     path.write_text(json.dumps(document))
     with pytest.raises(DataFileError, match=says):
         folder.other_pools()
+
+
+def test_the_method_of_a_lab_report_names_the_section_of_the_predictions(tmp_path: Path) -> None:
+    folder = measured(tmp_path)
+    said = "Before the first run a model predicted the reads of the points."
+    assert not any(one.startswith(said) for one in method(Analysis.of(folder)))
+    (told,) = (one for one in method(Analysis.of(kept(folder))) if one.startswith(said))
+    assert "What was predicted without any run" in told

@@ -10,6 +10,8 @@ from bufferlab.results.metrics import Metric
 
 #: The words for checks that touch all numbers.
 EVERY = "every number"
+#: The most points or runs that the words of a failed check name.
+_MOST_NAMED = 4
 _WORDS: dict[Numbers, str] = {
     "reads": "reads and misses",
     "gets": "page gets",
@@ -29,6 +31,14 @@ def doubting(checks: Iterable[Check], metric: Metric) -> list[Check]:
     """Return the failed checks that touch the numbers from which a metric is made."""
     numbers = numbers_of(metric)
     return [check for check in failed(checks) if numbers & set(check.touches)]
+
+
+def named(check: Check) -> str:
+    """Return what should hold by a failed check, and the points or runs at which it did not, if the check has them."""
+    if not check.failed_at:
+        return check.title
+    shown, more = list(check.failed_at[:_MOST_NAMED]), len(check.failed_at) - _MOST_NAMED
+    return f"{check.title} (failed at {words.listing([*shown, *([f'{more} more'] if more > 0 else [])])})"
 
 
 def in_words(checks: Iterable[Check]) -> str:

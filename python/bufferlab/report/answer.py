@@ -55,7 +55,7 @@ def answer(analysis: Analysis, metric: str | None = None) -> str:
 
 def _answer(analysis: Analysis, metric: str | None) -> str:
     if metric is None and (told_instead := findings.instead(analysis)):
-        return told_instead
+        return " ".join([told_instead, *_doubt(analysis, analysis.headline)])
     metric = metric or analysis.headline
     told = [sentence for group in analysis.groups if (sentence := _of_group(analysis, group, metric))]
     told += findings.of_pages(analysis) if told else []
@@ -66,7 +66,9 @@ def _answer(analysis: Analysis, metric: str | None) -> str:
 
 def _doubt(analysis: Analysis, metric: str) -> Iterator[str]:
     """Yield a sentence that the answer's metric is in doubt, if a failed check concerns it."""
-    if titles := [check.title for check in numbers_in_doubt.doubting(analysis.checks, analysis.metric(metric))]:
+    if titles := [
+        numbers_in_doubt.named(one) for one in numbers_in_doubt.doubting(analysis.checks, analysis.metric(metric))
+    ]:
         yield f"{analysis.metric(metric).label} are in doubt, because this did not hold: {'; '.join(titles)}."
 
 
@@ -147,7 +149,7 @@ def _failed_checks(analysis: Analysis) -> Banner:
     is_every = touched == numbers_in_doubt.EVERY
     if wrong:
         tail = "do not use the numbers before reading why" if is_every else "all other numbers stand"
-        said.append(f"In doubt: {touched}; {tail}. What should hold: {'; '.join(check.title for check in wrong)}.")
+        said.append(f"In doubt: {touched}; {tail}. What should hold: {'; '.join(map(numbers_in_doubt.named, wrong))}.")
     confounds = [check.detail for check in failed if check.name == _CONFOUNDED]
     if confounds:
         said.append(f"The server did something beside what was asked: {'; '.join(confounds)}.")
@@ -418,9 +420,12 @@ def _long_window(analysis: Analysis) -> str | None:
         return None
     if window_s is None or window_s >= LONG_WINDOW_SECONDS:
         return None
+    reads = analysis.metric(analysis.per_work(analysis.reads))
+    doubts = "; ".join(map(numbers_in_doubt.named, numbers_in_doubt.doubting(analysis.checks, reads)))
+    told = f"need no such window, but are in doubt: {doubts}" if doubts else "are resolved"
     return (
         f"Throughput and writes are not resolved: the shortest window is {words.number(window_s)} s, and checkpoints "
-        f"need {LONG_WINDOW_SECONDS:.0f} s or more to even out (--full). Counts of reads per transaction are resolved."
+        f"need {LONG_WINDOW_SECONDS:.0f} s or more to even out (--full). Counts of reads per transaction {told}."
     )
 
 

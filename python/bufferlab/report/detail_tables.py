@@ -9,6 +9,7 @@ from bufferlab.chapter import numbers_in_doubt, words
 from bufferlab.chapter.analysis import Analysis, PointRuns
 from bufferlab.chapter.elements import Row, Table
 from bufferlab.chapter.point_table import point_table
+from bufferlab.report import predicted
 from bufferlab.results.check_parts import Check
 from bufferlab.results.latency import PERCENTILES, LatencyValues, latency_values
 from bufferlab.results.metrics import CPU_COLUMNS, Metric, cpu_shares
@@ -190,8 +191,9 @@ def run_table(analysis: Analysis) -> Table:
             # The reasons of failed runs that were not repeated are in the table of failures.
             run.status + (f": {record.reason}" if record.reason and record.run_id not in told else ""),
             warm_up.gate.replace("_", " ") if warm_up else words.NOTHING,
-            words.number(warm_up.seconds if warm_up else None),
-            words.number(measured.seconds if measured else None),
+            # A model knows no time.
+            words.number(warm_up.seconds if warm_up and not run.prediction else None),
+            words.number(measured.seconds if measured and not run.prediction else None),
             format_count(measured.transactions) if measured else words.NOTHING,
             words.number(reads),
             format_bytes(grown) if grown is not None else words.NOTHING,
@@ -207,7 +209,8 @@ def run_table(analysis: Analysis) -> Table:
     )  # fmt: skip
     caption = "Blocks are repetitions; all points of a block share its seed, and their order within it is random."
     caption += f" {short}: {words.lowered(headline.label)}."
-    return Table.of("runs", "Every run", heads, rows, caption, folded=True)
+    title = "Every predicted run" if predicted.said(analysis) else "Every run"
+    return Table.of("runs", title, heads, rows, caption, folded=True)
 
 
 def disturbance_table(analysis: Analysis) -> Table | None:

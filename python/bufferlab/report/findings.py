@@ -144,7 +144,8 @@ def _peaks(analysis: Analysis) -> Iterator[str]:
     """Yield a sentence on the peak throughput of each group, and one on failed checks that put throughput in doubt."""
     told = [sentence(analysis, one) for one in found_concurrency(analysis)]
     yield from told
-    titles = [check.title for check in numbers_in_doubt.doubting(analysis.checks, analysis.metric(analysis.work_per_s))]
+    doubting = numbers_in_doubt.doubting(analysis.checks, analysis.metric(analysis.work_per_s))
+    titles = [numbers_in_doubt.named(check) for check in doubting]
     if told and titles:
         yield f"Throughput is in doubt, because this did not hold: {'; '.join(titles)}."
 

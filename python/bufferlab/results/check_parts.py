@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import exp, log, sqrt
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from bufferlab.results.drift import MIN_MISSES, WORK
 from bufferlab.results.window import Value, Window
@@ -57,6 +57,10 @@ class Check:
     """The numbers that are in doubt when the check fails; all others stand."""
     caveat: str = ""
     """Other programs' work that the touched numbers contain, without a fault of the sweep; "" for none."""
+    failed_at: tuple[str, ...] = ()
+    """The labels of the points, or of the runs, at which the check failed; empty if it does not know them."""
+
+    PRINTED: ClassVar = ("name", "title", "status", "detail", "touches", "caveat")
 
 
 @dataclass(frozen=True)
@@ -272,7 +276,8 @@ def worst_of(name: str, title: str, limit: float, offs: Iterable[Off]) -> Check:
     left = f"; {len(rows) - len(told)} runs not checked" if len(told) < len(rows) else ""
     how = f"{format_percent(share)} {worst.why or 'off'}" if share else "exact"
     detail = f"worst of {len(told)} runs: {how} ({worst.run.label}); limit {limit_words(own, limit)}{left}"
-    return outcome(name, title, share <= own, detail)
+    failed = [off.run.label for off in told if (off.share or 0.0) > max(limit, off.least)]
+    return replace(outcome(name, title, share <= own, detail), failed_at=tuple(failed))
 
 
 def limit_words(own: float, limit: float) -> str:
@@ -360,4 +365,6 @@ def stood_still(
     )
     if abs(mean - 1) <= limit:
         return outcome(name, title, True, detail)
-    return outcome(name, title, False, f"{detail}; a window twice as long (--transactions) may let it settle")
+    found = outcome(name, title, False, f"{detail}; a window twice as long (--transactions) may let it settle")
+    failed = tuple(where for of_point, at_most, where, _ in judged if abs(of_point - 1) > at_most)
+    return replace(found, failed_at=failed)

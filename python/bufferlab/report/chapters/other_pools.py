@@ -29,6 +29,8 @@ _CAPTION = (
     "several."
 )
 _OF_RUNS = " Without any run: means of generated runs with their own seeds."
+#: The verdicts whose sentences have numbers of one pool, and of one traced run. Tables have the numbers, too.
+_OF_NUMBERS = ("short_trace", "own_point")
 _END = "trace"
 """The word at the end of the line of predictions from a trace."""
 
@@ -96,18 +98,33 @@ def _groups(analysis: Analysis, of_traces: Sequence[PoolsOfTrace]) -> Iterator[_
 
 
 def _lead(groups: Sequence[_Group]) -> Iterator[str]:
-    for group in groups:
-        where = f"With {group.label}: " if group.label else ""
-        said = own_point(group.of.traced, group.unit)
+    if len(groups) == 1:
+        where = f"With {groups[0].label}: " if groups[0].label else ""
+        said = own_point(groups[0].of.traced, groups[0].unit)
         yield f"{where}{said if not where else said[0].lower() + said[1:]}"
-        verdicts = [(format_bytes(pool.pool_bytes), tuple(map(_consequence, pool.verdicts))) for pool in group.of.pools]
-        yield from (f"{where}{doubt}" for doubt in verdicts_said(verdicts, "All pools"))
+    else:
+        errors = [(group.of.traced.own_error, group.label) for group in groups]
+        if told := [f"{words.signed_share(error)} with {label}" for error, label in errors if error is not None]:
+            yield f"At the traced runs' own points the model's reads differ from the engine's: {words.listing(told)}."
+    short = _OF_NUMBERS if len(groups) > 1 else _OF_NUMBERS[:1]
+    where_said: dict[str, list[str]] = {}
+    for group in groups:
+        verdicts = [
+            (format_bytes(pool.pool_bytes), [_consequence(one, short) for one in pool.verdicts])
+            for pool in group.of.pools
+        ]
+        for doubt in verdicts_said(verdicts, "All pools"):
+            where_said.setdefault(doubt, []).append(group.label)
+    for doubt, labels in where_said.items():
+        is_of_all = len(groups) > 1 and len(labels) == len(groups)
+        yield doubt if is_of_all or not labels[0] else f"With {words.listing(labels)}: {doubt}"
 
 
-def _consequence(verdict: Verdict) -> Verdict:
-    """Return a verdict on a short trace without its pool's numbers, so that several pools have one sentence."""
-    short = verdict.name == "short_trace"
-    return verdict.model_copy(update={"sentence": verdict.sentence.rpartition(": ")[2]}) if short else verdict
+def _consequence(verdict: Verdict, short: Sequence[str]) -> Verdict:
+    """Return a verdict that `short` names without its numbers, so that several pools or groups have one sentence."""
+    if verdict.name not in short:
+        return verdict
+    return verdict.model_copy(update={"sentence": verdict.sentence.rpartition(": ")[2]})
 
 
 def _figure(analysis: Analysis, groups: Sequence[_Group]) -> Figure:

@@ -22,7 +22,7 @@ from bufferlab.stats.estimate import Estimate
 from bufferlab.stats.fit import fit
 
 _ID = "without-a-run"
-_TITLE = "What was predicted without any run"
+TITLE = "What was predicted without any run"
 LABEL, DOUBTED = "predicted without any run", "without any run, with a doubt"
 END = "no run"
 """The word at the end of the line of predictions without any run."""
@@ -92,7 +92,7 @@ def without_a_run(analysis: Analysis) -> Section | None:
         return None
     figure = None if _is_drawn_with_other_pools(analysis) else _figure(analysis, found)
     blocks = (*((figure,) if figure else ()), _table(analysis, found))
-    return Section(_ID, _TITLE, " ".join(_lead(analysis, found)), blocks)
+    return Section(_ID, TITLE, " ".join(_lead(analysis, found)), blocks)
 
 
 def known_error(analysis: Analysis, found: WithoutRun) -> str:

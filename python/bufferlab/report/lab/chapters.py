@@ -15,6 +15,7 @@ from bufferlab.chapter.analysis import Analysis, Group
 from bufferlab.chapter.elements import Figure, Section, Table
 from bufferlab.chapter.words import NOTHING
 from bufferlab.engines import registry as engine_registry
+from bufferlab.report import predicted
 from bufferlab.report.build import of_analysis
 from bufferlab.report.chapters.concurrency import asks_for_throughput
 from bufferlab.report.chapters.expected_reads import ID as EXPECTED_READS
@@ -24,7 +25,7 @@ from bufferlab.report.document import Report
 from bufferlab.report.findings import instead
 from bufferlab.report.lab.content import Block, Heading, Items, LabReport, Pair, Paragraph, Submission
 from bufferlab.report.lab.method import method
-from bufferlab.report.lab.source_document import against, beside, source_document
+from bufferlab.report.lab.source_document import against, beside, differences, source_document
 from bufferlab.report.result_tables import verdict_cell
 from bufferlab.results.schema import StoredPlan
 from bufferlab.results.store import SweepFolder
@@ -124,10 +125,11 @@ class _Made:
         if len(self.report.facts) > 1:
             yield "Workload", self.report.facts[-3]
         planned = len(analysis.sweep.planned_cells)
-        yield "Runs that ended well", f"{len(analysis.runs)} / {planned}"
+        is_predicted = predicted.said(analysis) is not None
+        yield "Predicted runs" if is_predicted else "Runs that ended well", f"{len(analysis.runs)} / {planned}"
         if started:
             days = sorted({started[0][:10], started[-1][:10]})
-            yield "Measured on", " – ".join(days)
+            yield "Predicted on" if is_predicted else "Measured on", " – ".join(days)
         hosts = [
             str(name) for told, _ in analysis.sweep.hosts if (name := told.get("cpu_model") or told.get("host_id"))
         ]
@@ -183,7 +185,7 @@ class _Made:
         if best := self.sections.get("best"):
             yield from self._section(best)
         expected = [section for id in _EXPECTED if (section := self.sections.get(id))]
-        yield Heading("Expected against measured", 2)
+        yield Heading("Predicted" if predicted.said(self.analysis) else "Expected against measured", 2)
         if not expected:
             yield Paragraph(_nothing_expected(self.analysis))
         for section in expected:
@@ -200,12 +202,12 @@ class _Made:
         if document is None or not self.analysis.runs:
             return
         yield Heading("The document that asked the question", 2)
-        table = beside(self.analysis, document)
+        tables = beside(self.analysis, document)
         ends = against(self.analysis, document)
-        said = f"The document of reference [1] concludes: {document.concluded}.{f' {ends}' if ends else ''}"
-        yield Paragraph(said, goes_on=table is not None)
-        if table:
-            yield table
+        said = f"The document of reference [1] concludes: {document.concluded}."
+        differs = differences(self.analysis, document)
+        yield Paragraph(" ".join(filter(None, [said, ends, differs])), goes_on=bool(tables))
+        yield from tables
 
     def _references(self) -> Iterator[Block]:
         """Yield the list of what the report rests on: the document, the workload's source, the statistics, programs."""
@@ -217,8 +219,9 @@ class _Made:
         if len(self.analysis.sweep.blocks) > 1:
             found.append(_SIDAK)
         engines = dict.fromkeys(run.engine_and_version for run in self.analysis.runs)
-        found += [f"{', '.join(engines)}: the database that was measured."] if engines else []
-        found.append(f"{self._made_by()}: the program that measured and made this report.")
+        how = "predicted" if predicted.said(self.analysis) else "measured"
+        found += [f"{', '.join(engines)}: the database that was {how}."] if engines else []
+        found.append(f"{self._made_by()}: the program that {how} and made this report.")
         yield Heading("References")
         yield from (Paragraph(f"[{number}] {text}") for number, text in enumerate(found, 1))
 

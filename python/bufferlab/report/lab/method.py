@@ -13,6 +13,8 @@ from typing import Final
 from bufferlab.chapter import words
 from bufferlab.chapter.analysis import Analysis
 from bufferlab.report import predicted
+from bufferlab.report.chapters.without_a_run import TITLE as WITHOUT_RUN
+from bufferlab.report.chapters.without_a_run import without_run
 from bufferlab.results.check_parts import MeasuredRun
 from bufferlab.units import UnitError, format_duration, parse_duration
 
@@ -42,7 +44,14 @@ def method(analysis: Analysis) -> list[str]:
     """Return the method as a list of texts of one or two sentences."""
     whose = predicted.said(analysis)
     found = [varied(analysis), *_held(analysis), *_repeated(analysis), whose or _window(analysis), *_sampled(analysis)]
-    return list(filter(None, [*found, _statistics(analysis)]))
+    return list(filter(None, [_foretold(analysis), *found, _statistics(analysis)]))
+
+
+def _foretold(analysis: Analysis) -> str:
+    """Return the sentence on the predictions that were made before the first run; "" without any."""
+    if without_run(analysis) is None:
+        return ""
+    return f"Before the first run a model predicted the reads of the points. Discussion has them under “{WITHOUT_RUN}”."
 
 
 def _held(analysis: Analysis) -> Iterator[str]:
@@ -59,7 +68,8 @@ def _repeated(analysis: Analysis) -> Iterator[str]:
     planned, points = analysis.sweep.planned_cells, len(analysis.points)
     blocks = sorted({block for _, block in planned})
     ended = len(analysis.runs)
-    runs = f"{ended} of {words.plural(len(planned), 'planned run')} ended well"
+    done = "were predicted" if predicted.said(analysis) else "ended well"
+    runs = f"{ended} of {words.plural(len(planned), 'planned run')} {done}"
     counts = sorted({len(point.ok) for point in analysis.points})
     n = f"n = {counts[0]}" if len(counts) == 1 else f"n = {counts[0]} to {counts[-1]}"
     each = "a run of each point" if points > 1 else "one run"
