@@ -66,8 +66,8 @@ def source_document(analysis: Analysis) -> SourceDocument | None:
 def beside(analysis: Analysis, document: SourceDocument) -> list[Table]:
     """Return the tables of the document's numbers and the sweep's, a row for each value of the axis that the sweep has.
 
-    The second table has the ratios to the first value that both have. Metrics that the sweep lacks are left out. There
-    is no table if the sweep varies another setting than the document, or several.
+    The second table has the ratios to the first value that both have. Metrics that the sweep lacks are left out. The
+    list is empty if the sweep varies another setting than the document, or several.
     """
     if not document.points or analysis.axis != document.axis or len(analysis.groups) > 1:
         return []
