@@ -365,6 +365,6 @@ def stood_still(
     )
     if abs(mean - 1) <= limit:
         return outcome(name, title, True, detail)
-    found = outcome(name, title, False, f"{detail}; a window twice as long (--transactions) may let it settle")
+    made = outcome(name, title, False, f"{detail}; a window twice as long (--transactions) may let it settle")
     failed = tuple(where for of_point, at_most, where, _ in judged if abs(of_point - 1) > at_most)
-    return replace(found, failed_at=failed)
+    return replace(made, failed_at=failed)
