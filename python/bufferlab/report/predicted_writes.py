@@ -22,7 +22,7 @@ _CAPTION = (
     "Pages written to the data files in the traced run's window, predicted by the model: for their frames (LRU: by a "
     "process in the background), for their age or number (flush list), by sessions that waited for a frame (single "
     "page), and by checkpoints. A range has two ends, for a slower and a faster load; the points name them. Copies "
-    "are those in the doublewrite buffer; InnoDB's log has the traced run's bytes. Reads that wait are a lower bound. "
+    "are those in the doublewrite buffer; a redo log has the traced run's bytes. Reads that wait are a lower bound. "
     "Measured is the traced run's own count."
 )
 
