@@ -162,6 +162,8 @@ EXCUSED: dict[str, str] = {
     "tools/scale-table /var/tmp/scale": "takes ten minutes of one core",
     "tools/scale-errors /var/tmp/scale-errors": "takes a quarter of an hour of one core",
     "./bufferlab run redo-size --server mysql-5.7": "takes half an hour and a fetched server; its plan is tested",
+    "./bufferlab run redo-size --server mysql-5.7 --repetitions 2 --sweep redo_log_capacity=16MiB,32MiB,64MiB": "as "
+    "the one above",
     "./bufferlab run redo-size --engine postgres --server postgres-17": "as the one above",
     "./bufferlab run scan-depth --server mysql-5.7": "takes half an hour and a fetched server; its plan is tested",
     "./bufferlab run scan-depth --server mysql-5.7 --duration 30s": "as the one above",
