@@ -346,18 +346,18 @@ def _widened(advice: Advice) -> list[str]:
     if own is not None:
         found.append(
             f"At the present size the model reads {format_percent(abs(own))} {'more' if own > 0 else 'less'} than the "
-            "server did. The bounds of smaller pools hold an error as large as that."
+            "server did. The bounds of smaller pools include an error as large as that."
         )
     if late := shares(lambda one: one.late_purge_share):
         found.append(
             "Purge of this server goes back to each changed row. Were it late in a smaller pool, more pages would be "
-            f"read: {late}. The upper bounds hold that."
+            f"read: {late}. The upper bounds include that."
         )
     if speed := shares(lambda one: one.speed_share):
         found.append(
             f"innodb_old_blocks_time is {advice.present.settings.get('old_blocks_time', 0):,} ms, so what a smaller "
             "pool keeps depends on how fast the load runs. Between a load that only waits for its reads and one of "
-            f"twice the present speed the reads differ by {speed}. The bounds hold that."
+            f"twice the present speed the reads differ by {speed}. The bounds include that."
         )
     return found
 

@@ -295,7 +295,7 @@ class Attachments:
         if state == "rate":
             smaller = "; smaller pools can hardly be judged now" if found.recorded.tier == "full" else ""
             self.shown.say(
-                f"detached after {attached_s:.0f} s: more than {self._limit:,} events a second for 0.2 s: "
+                f"detached after {attached_s:.0f} s: more than {self._limit:,} events a second for 0.2 s, "
                 f"the limit of --max-cpu. A larger one would let it go on{smaller}"
             )
             # A tier that cost too much once is not tried again.

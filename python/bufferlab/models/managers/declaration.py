@@ -44,7 +44,7 @@ class Pool:
     values: Mapping[str, int]
     """Settings by the engine's names; a setting that was left to the server has its default."""
     writing: Mapping[str, Native] = field(default_factory=dict)
-    """The settings that only writes obey and that differ from the traced run's, in seconds and bytes."""
+    """The settings that only writes obey and that differ from the traced run's: bytes, seconds, counts or words."""
 
 
 @dataclass(frozen=True)

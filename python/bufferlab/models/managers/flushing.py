@@ -5,6 +5,9 @@ The page cleaner writes the oldest dirty pages. Each second it finds the number 
 and in smaller ones. In a larger pool more pages reach this age, so that it rises. There the model takes the number of
 pages: that of the run, times the age's growth to the power of 1.5 (buf0flu.cc, af_get_pct_for_lsn). How much redo is
 written between two rounds of the cleaner depends on the load's speed, which is taken to be slower or faster.
+
+With a redo log of another capacity all these ages change by its share, because the server takes an age as a share of
+the log (log0log.cc, log_calc_max_ages; buf0flu.cc, af_get_pct_for_lsn).
 """
 
 from __future__ import annotations
@@ -18,10 +21,10 @@ from bufferlab.models.limits import FEW_READS
 from bufferlab.models.managers.declaration import Traced
 from bufferlab.units import format_percent
 
-REDO_CAPACITY = "redo_log_capacity"
+_REDO_CAPACITY = "redo_log_capacity"
 """The setting that has the bytes of all files of the redo log."""
 _DOUBLEWRITE = "doublewrite"
-ONLY_WRITES = (REDO_CAPACITY, _DOUBLEWRITE)
+ONLY_WRITES = (_REDO_CAPACITY, _DOUBLEWRITE)
 """The settings that change pages and bytes written, and no reads."""
 EXCLUSIVE = frozenset((2, 4))
 """Latches under which a thread changes a page (sync0types.h, RW_X_LATCH and RW_SX_LATCH)."""
@@ -86,11 +89,11 @@ class Flushing:
         if copies := settings.get(_DOUBLEWRITE):
             with_copies = replace(self, copies_per_page=1.0 if copies == "on" else 0.0)
             return with_copies.under({name: value for name, value in settings.items() if name != _DOUBLEWRITE})
-        if REDO_CAPACITY not in settings:
+        if _REDO_CAPACITY not in settings:
             return self
         if not self.capacity_bytes:
             return "the traced run did not record the capacity of its redo log: record one anew"
-        factor = float(settings[REDO_CAPACITY]) / self.capacity_bytes
+        factor = float(settings[_REDO_CAPACITY]) / self.capacity_bytes
         return replace(
             self,
             own=self.own.times(factor),
@@ -156,7 +159,7 @@ def flushing(traced: Traced) -> Flushing | str:
         seconds=edges.seconds,
         copies_per_page=copies / pages if pages and copies is not None else None,
         redo_bytes=None if written is None else round(written),
-        capacity_bytes=traced.numbers.get(REDO_CAPACITY),
+        capacity_bytes=traced.numbers.get(_REDO_CAPACITY),
     )
 
 

@@ -161,7 +161,7 @@ MANAGERS = (
     replace(
         _UP_TO_10_4,
         name="innodb1011",
-        version=2,
+        version=3,
         meaning="InnoDB: a list with a midpoint, and a cleaner that is woken when half of lru_scan_depth is left free",
         servers="mariadb >= 10.5",
         frames=_frames,
