@@ -42,20 +42,13 @@ EXCUSED: dict[str, str] = {
     "tests/unit/test_labs.py reads their options",
     "./bufferlab engines fetch mysql-5.7": "as the one above",
     "./bufferlab engines fetch postgres-17": "as the one above",
-    "./bufferlab predict page-size --engine mysql --server mysql-5.7 --set pool_size=38MiB "
-    "--sweep page_size=4k,8k,16k": "tests/unit/test_generated.py predicts smaller databases",
     "./bufferlab run page-size --engine mysql --server mysql-5.7 --set pool_size=38MiB --sweep page_size=4k,8k,16k": (
         "of tools/labs"
     ),
-    "./bufferlab predict buffer-size --engine mysql --server mysql-5.7 "
-    "--sweep pool_size=12.8%,25.6%,32%,44.8%,51.2%": "as the other predict",
     "./bufferlab run buffer-size --engine mysql --server mysql-5.7 --sweep pool_size=12.8%,25.6%,32%,44.8%,51.2%": (
         "of tools/labs"
     ),
-    "./bufferlab predict scan-depth --server mysql-5.7 --sweep lru_scan_depth=128,512,1024,2048,8192": "as the others",
     "./bufferlab run scan-depth --server mysql-5.7 --sweep lru_scan_depth=128,512,1024,2048,8192": ("of tools/labs"),
-    "./bufferlab predict hot-rows --engine mysql --server mysql-5.7 --sweep page_size=4k,16k "
-    "--sweep layout=scattered,clustered --sweep hot_rows=50%,90%,110%,150%,200%": "as the others",
     "./bufferlab run hot-rows --engine mysql --server mysql-5.7 --sweep page_size=4k,16k "
     "--sweep layout=scattered,clustered --sweep hot_rows=50%,90%,110%,150%,200% --repetitions 2": "of tools/labs",
     "./bufferlab run random-read --repetitions 3": "of tools/labs",

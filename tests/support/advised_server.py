@@ -79,6 +79,8 @@ class FakeTracing:
     clock: Clock
     events_per_s: float = 120.0
     states: dict[float, str] = field(default_factory=dict)
+    only_first: bool = False
+    """Whether the states are those of the first trace alone."""
     refuses: Exception | None = None
     others: Sequence[int] = ()
     """Processes that run the same binary."""
@@ -97,7 +99,8 @@ class FakeTracing:
         assert limit_bytes > 0
         self.limits.append(events_per_s_max)
         self.limits_bytes.append(limit_bytes)
-        self.traces.append(FakeTrace(plan.tier, self.clock, self.events_per_s, self.states, self.others))
+        states = {} if self.only_first and self.traces else self.states
+        self.traces.append(FakeTrace(plan.tier, self.clock, self.events_per_s, states, self.others))
         return self.traces[-1]
 
     def recorded(self, trace: Any, *, stopped: bool = False) -> Recorded:

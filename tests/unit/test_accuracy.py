@@ -15,6 +15,7 @@ from bufferlab.report.comparison import accuracy_page
 from bufferlab.report.comparison.accuracy import accuracy, was_seen
 from bufferlab.report.comparison.accuracy_page import answer, as_report
 from bufferlab.report.json_output import printed
+from bufferlab.results.check_parts import Check
 from bufferlab.results.checks_of_every_engine import check_sweep
 from bufferlab.results.store import SweepFolder
 from bufferlab.spec import Overrides
@@ -100,6 +101,7 @@ def test_a_step_of_which_nothing_may_be_claimed_is_not_resolved(
     found = accuracy(measured, predicted)
     assert [(step.measured, step.right) for step in found.steps] == [("not resolved", None)]
     assert "resolved step" not in answer(found)
+    assert "would choose" not in answer(found)
 
 
 def test_the_only_error_is_no_bound_of_others(bench: Bench, tmp_path: Path) -> None:
@@ -164,6 +166,15 @@ def test_points_of_one_side_alone_are_named(bench: Bench, measured: SweepFolder)
         ["pool_size 280KiB"],
     ]
     assert "Only predicted: pool_size 280KiB." in as_report(found).limits
+
+
+def test_a_failed_check_of_the_measured_runs_is_repeated(
+    bench: Bench, measured: SweepFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = accuracy(measured, predict(bench, measured))
+    monkeypatch.setattr(Analysis, "checks", [Check("agree", "Counts agree", "failed", "1 and 2", ("reads",))])
+    told = "A check of the measured runs failed, which puts reads and misses in doubt: Counts agree."
+    assert told in as_report(found).limits
 
 
 @pytest.mark.figures

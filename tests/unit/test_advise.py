@@ -119,16 +119,27 @@ def test_misses_end_when_enough_pages_were_evicted_for_the_largest_size(at: Benc
 # What ends it early.
 
 
-def test_above_the_limit_it_detaches_and_does_not_try_that_tier_again(at: Bench) -> None:
+def test_a_tier_that_is_twice_above_the_limit_is_not_tried_again(at: Bench) -> None:
     at.tracing.states = {2.0: "rate"}
     advice = at.advise(asked(120, "full"))
-    assert [trace.tier for trace in at.tracing.traces] == ["full", "misses"]
-    assert [one.recorded.ended for one in advice.attached] == ["rate", "rate"]
+    assert [trace.tier for trace in at.tracing.traces] == ["full", "full", "misses"]
+    assert [one.recorded.ended for one in advice.attached] == ["rate"] * 3
     assert at.tracing.traces[0].seconds == pytest.approx(2, abs=0.2)
-    assert any("more than 125,000 events a second" in said for said in at.shown.said)
-    assert any("smaller pools can hardly be judged now" in said for said in at.shown.said)
+    assert [said.rsplit(". ", 1)[1] for said in at.shown.said if "more than 125,000 events a second" in said] == [
+        "The next window is recorded all the same",
+        "A larger one would let it go on; smaller pools can hardly be judged now",
+    ]
     assert any("The tier full was detached after 2 s" in limit for limit in advise_page.as_report(advice).limits)
-    assert at.tracing.limits == [125_000, 500_000]
+    assert at.tracing.limits == [125_000, 125_000, 500_000]
+
+
+def test_after_one_burst_the_other_windows_are_recorded(at: Bench) -> None:
+    at.tracing.states, at.tracing.only_first = {2.0: "rate"}, True
+    advice = at.advise(asked(120, "full"))
+    assert [(one.recorded.tier, one.recorded.ended) for one in advice.attached] == [
+        ("full", "rate"), ("full", "whole"), ("full", "whole"), ("misses", "whole"),
+    ]  # fmt: skip
+    assert not any("can hardly be judged" in said for said in at.shown.said)
 
 
 @pytest.mark.parametrize(

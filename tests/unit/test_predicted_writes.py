@@ -155,7 +155,8 @@ def test_the_age_of_the_last_checkpoint_serves_older_runs(bench: Bench, tmp_path
 
 
 def test_the_report_and_accuracy_have_the_writes(bench: Bench, tmp_path: Path) -> None:
-    folder = traced(tmp_path, sync=BYTES * 900, sweep='pool_size = ["16MiB", "32MiB"]', new_orders=2)
+    counters = {**COUNTERS, "server_write_bytes": 1_100_000}
+    folder = traced(tmp_path, sync=BYTES * 900, sweep='pool_size = ["16MiB", "32MiB"]', new_orders=2, counters=counters)
     ended = predict(bench, folder.path, "--json")
     assert ended.code == 0, ended.err
     predicted = Path(ended.json["sweep"])
@@ -168,6 +169,9 @@ def test_the_report_and_accuracy_have_the_writes(bench: Bench, tmp_path: Path) -
     (own, *_) = measured.json["writes"]
     assert (own["measured"]["value"], own["least"], own["most"]) == (14.5, 15, 15)
     assert own["error"] == pytest.approx(30 / 29 - 1)
+    by_model = (30 * 2 * 16384 + BYTES * CHANGES) / 2
+    assert (own["storage_bytes"]["value"], own["least_bytes"]) == (pytest.approx(550_000), by_model)
+    assert own["bytes_error"] == pytest.approx(by_model / 550_000 - 1)
 
 
 def test_a_mistaken_model_is_doubted_at_all_points(bench: Bench, tmp_path: Path) -> None:

@@ -68,7 +68,7 @@ def command(
     on performance_schema for times) on MySQL and MariaDB, pg_monitor on PostgreSQL; with fewer
     rights fewer figures are told. The password stands in BUFFERLAB_PASSWORD or ?password_file=.
     Ctrl-C ends with the report of what was seen. A terminal shows the figures of each second in
-    place, other outputs get a line a second. docs/observe.md explains every figure.
+    place, other outputs get a line for every ten. docs/observe.md explains every figure.
 
     \b
       bufferlab observe mysql://monitor@db.example --duration 10m
@@ -125,6 +125,11 @@ def _confirmed(facts: Facts) -> bool:
     return click.confirm(f"{foretold.sentence}. Ask it once, at the end?", err=True)
 
 
+_LINE_S = 10.0
+"""The seconds that a line covers, in an output that is not a terminal."""
+_HALF_A_ROW_S = 0.5
+
+
 class _Shown:
     """A display of each second of the look as a line on standard error, and in the file for Prometheus, if any."""
 
@@ -133,6 +138,8 @@ class _Shown:
         self._live: Any = None
         self._observation: Observation | None = None
         self._refused = ""
+        self._unsaid: SampledRow | None = None
+        self._has_said = False
 
     def begin(self, observation: Observation) -> None:
         """Note that a look begins. Raises EnvironmentLackingError if the file for Prometheus cannot be written."""
@@ -144,7 +151,7 @@ class _Shown:
 
     @contextmanager
     def redrawn(self) -> Iterator[None]:
-        """Context manager during which a terminal shows the panel in place. Other outputs get a line a second."""
+        """Context manager during which a terminal shows the panel in place. Other outputs get lines."""
         if not sys.stderr.isatty():
             yield
             return
@@ -164,10 +171,18 @@ class _Shown:
 
             self._live.update(drawn(panel.report(window, facts, self._server)), refresh=True)
         else:
-            from bufferlab.live.observe_page import line
-
-            say(line(window, facts.transactions))
+            self._say(row, facts.transactions)
         self._write(window, row)
+
+    def _say(self, row: SampledRow, transactions: str) -> None:
+        """Write a line on the last _LINE_S seconds when they are over, and one on the first row of the look."""
+        from bufferlab.live.observe_page import line
+        from bufferlab.live.window import joined
+
+        self._unsaid = joined(self._unsaid, row) if self._unsaid else row
+        if not self._has_said or self._unsaid.seconds > _LINE_S - _HALF_A_ROW_S:
+            say(line(self._unsaid, transactions))
+            self._unsaid, self._has_said = None, True
 
     def event(self, event: ServerEvent) -> None:
         text = f"{event.t_s:.0f} s  {event.what}"

@@ -376,7 +376,8 @@ def _plan(sweep: _Sweep, guess: Plan, data_dir: Path, cache: Path) -> Plan:
 
 def _facts(sweep: _Sweep, data: DataKnobs, cost: SweepCost) -> DataFacts:
     """Return the size and trees of a database, which is loaded first if the cache lacks it."""
-    sweep.progress.show(SweepStatus("verifying the database", 0, sweep.pace.runs, "", 0.0, cost.seconds))
+    left_s = cost.load_seconds + sweep.pace.run_seconds * sweep.pace.runs
+    sweep.progress.show(SweepStatus("verifying the database", 0, sweep.pace.runs, "", 0.0, left_s))
     dataset = sweep.datasets.get(data, sweep.estimated(data).allocated_bytes)
     return DataFacts(dataset.allocated_bytes, dataset.shape)
 

@@ -306,7 +306,7 @@ def _limits(advice: Advice) -> list[str]:
         ]
     if advice.present.read_us is None:
         why = advice.seen.facts.no_time or "no read was timed"
-        limits.append(f"The time of reading cannot be told: {why}.")
+        limits.append(f"The time of reading, and so the time that fewer reads save, cannot be told: {why}.")
         limits += _waiting(advice)
     elif not advice.needs_restart:
         limits.append(f"A read took {words.number(advice.present.read_us)} µs; fewer reads may also be faster ones.")
@@ -323,8 +323,8 @@ def _limits(advice: Advice) -> list[str]:
     limits += _widened(advice)
     limits += [
         f"The tier {one.recorded.tier} was detached after {one.attached_s:.0f} s, because it came to more events than "
-        "--max-cpu allows, for a fifth of a second. It judges by that time alone: a larger --max-cpu would let it go "
-        "on."
+        "--max-cpu allows, for a fifth of a second. Of this window it has that time alone: a larger --max-cpu would "
+        "let it go on."
         for one in advice.attached
         if one.recorded.ended == "rate"
     ]

@@ -293,14 +293,25 @@ class Attachments:
         if state != "attached":
             self._due_s = self.clock()
         if state == "rate":
-            smaller = "; smaller pools can hardly be judged now" if found.recorded.tier == "full" else ""
-            self.shown.say(
-                f"detached after {attached_s:.0f} s: more than {self._limit:,} events a second for 0.2 s, "
-                f"the limit of --max-cpu. A larger one would let it go on{smaller}"
-            )
-            # A tier that cost too much once is not tried again.
-            kept = [one for one in self.planned[self._place + 1 :] if one.tier != found.recorded.tier]
-            self.planned = (*self.planned[: self._place + 1], *kept)
+            self._give_up(found.recorded.tier, attached_s)
+
+    def _give_up(self, tier: Tier, attached_s: float) -> None:
+        """Say that a tier came to too many events, and strike out its windows to come if it did so before.
+
+        One burst of a fifth of a second ends its window alone; a second one ends the tier.
+        """
+        later = self.planned[self._place + 1 :]
+        is_first = sum(one.recorded.tier == tier and one.recorded.ended == "rate" for one in self.attached) == 1
+        if is_first and any(one.tier == tier for one in later):
+            then = "The next window is recorded all the same"
+        else:
+            smaller = "; smaller pools can hardly be judged now" if tier == "full" else ""
+            then = f"A larger one would let it go on{smaller}"
+            self.planned = (*self.planned[: self._place + 1], *(one for one in later if one.tier != tier))
+        self.shown.say(
+            f"detached after {attached_s:.0f} s: more than {self._limit:,} events a second for 0.2 s, the limit of "
+            f"--max-cpu. {then}"
+        )
 
 
 def _nameless() -> IO[bytes]:

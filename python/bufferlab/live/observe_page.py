@@ -14,7 +14,7 @@ from bufferlab.engines.servers.counts import LEVELS, TITLES, level_title
 from bufferlab.engines.servers.look import NotTold
 from bufferlab.live import panel, sentence
 from bufferlab.live.look_result import LookCost, Seen
-from bufferlab.live.window import LookWindow
+from bufferlab.live.window import SampledRow
 from bufferlab.report.document import Report, Status, stamped
 from bufferlab.units import format_bytes, format_duration, format_percent
 
@@ -66,9 +66,8 @@ def cost(cost: LookCost) -> str:
     return f"our statements took {per_s_ms:.2g} ms a second as we waited for them, the network included"
 
 
-def line(seen_window: LookWindow, transactions: str) -> str:
-    """Return the line of text on the last second of a look: rates of pages, statements and transactions."""
-    row = seen_window.rows[-1]
+def line(row: SampledRow, transactions: str) -> str:
+    """Return the line of text on a row of a look: rates of pages, statements and transactions."""
     parts = [f"{row.t_s:.0f} s"]
     for name, title in (
         ("page_gets", "gets"),

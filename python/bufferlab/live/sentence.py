@@ -195,7 +195,16 @@ def advised(advice: Advice) -> str:
             parts.append(f"{size} would read no more than {few_digits(most, math.ceil)}")
     parts += _smaller(smaller, advice)
     end = ", after a restart" if advice.needs_restart and larger and not holds_all else ""
-    return f"{lead}{'; '.join(parts)}{end}."
+    worth = "" if holds_all or all(one.reads_per_s is None for one in larger) else _worth(advice)
+    return f"{lead}{'; '.join(parts)}{end}.{worth}"
+
+
+def _worth(advice: Advice) -> str:
+    """Return a sentence on the most time that fewer reads can save; "" if reads or statements are not timed."""
+    share = advice.seen.time_ratio
+    if share is None:
+        return ""
+    return f" Reads take {format_percent(share)} of statement time: fewer reads can save no more than that."
 
 
 def _lead(larger: Sequence[SizeEstimate], advice: Advice) -> str:

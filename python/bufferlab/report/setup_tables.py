@@ -76,10 +76,10 @@ def _engine(analysis: Analysis) -> Table:
         else:
             rows.append(_setting_row(first, name, name))
     versions = sorted({f"{run.run.engine} {run.run.engine_version}" for run in analysis.runs})
-    caption = (
-        f"Engine: {', '.join(versions)}. Settings that were asked for are read back, of the server's own only some. "
-        "A count asked as a share shows the count."
-    )
+    source = "Settings that were asked for are read back, of the server's own only some."
+    if first.ok[0].run.prediction is not None:
+        source = "The model took the settings as asked: no server ran them."
+    caption = f"Engine: {', '.join(versions)}. {source} A count asked as a share shows the count."
     heads = ("<Setting", "<Asked", "<Actual", "<Note")
     return Table.of("engine", "Settings, asked and actual", heads, rows, caption)
 

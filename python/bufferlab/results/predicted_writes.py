@@ -103,6 +103,16 @@ class PredictedWrites(_Strict):
         return round(self.page_bytes * self.copies_per_page)
 
     @property
+    def bytes_of_ends(self) -> list[int]:
+        """Return all bytes written at each end: pages, their copies, and the log; [] if a part is not known."""
+        copies = self.copies_per_page
+        logs = [self.redo_bytes if end.redo_bytes is None else end.redo_bytes for end in self.ends]
+        if self.pages is None or copies is None:
+            return []
+        each = self.page_size_bytes * (1 + copies)
+        return [round(end.pages * each) + log for end, log in zip(self.ends, logs, strict=True) if log is not None]
+
+    @property
     def waiting_share(self) -> float | None:
         """Return the share of reads that first waited for a write of a dirty page; of two ends the larger share."""
         shares = [end.single_page_writes / end.reads for end in self.ends if end.reads]

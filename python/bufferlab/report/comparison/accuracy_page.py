@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from bufferlab.chapter import words
+from bufferlab.chapter import numbers_in_doubt, words
 from bufferlab.chapter.elements import (
     Curve,
     Dot,
@@ -22,6 +22,7 @@ from bufferlab.report.comparison import touched_pages, written_pages
 from bufferlab.report.comparison.accuracy import Accuracy, ErrorSummary, PointAccuracy
 from bufferlab.report.document import Report, stamped
 from bufferlab.report.predicted import doubts, said
+from bufferlab.results.check_parts import Check
 
 _YES = {None: words.NOTHING, True: "yes", False: "no"}
 _LIMIT = "The model predicts pages{} alone: {}time and throughput are not judged here."
@@ -48,6 +49,7 @@ def as_report(accuracy: Accuracy) -> Report:
         headline=_figure(accuracy),
         steps=_errors_table(accuracy),
         limits=(
+            *(_failed(check) for check in numbers_in_doubt.failed(a.checks)),
             said(b) or "",
             *doubts(b),
             *_left_out(accuracy),
@@ -64,6 +66,12 @@ def as_report(accuracy: Accuracy) -> Report:
         data=accuracy,
     )
     return stamped(report, f"measured: {a.source}\npredicted: {b.source}")
+
+
+def _failed(check: Check) -> str:
+    """Return a sentence on a check of the measured runs that failed, with the numbers that it puts in doubt."""
+    doubted = numbers_in_doubt.in_words([check])
+    return f"A check of the measured runs failed, which puts {doubted} in doubt: {numbers_in_doubt.named(check)}."
 
 
 def answer(accuracy: Accuracy) -> str:

@@ -177,9 +177,9 @@ def versions_of(runs: Iterable[MeasuredRun]) -> dict[str, str]:
 def _other_settings(sides: Sides) -> list[str]:
     """Return a warning if more settings differ than the compared ones: then the cause of a difference is unknown."""
     differing = differing_settings(sides)
+    if "script" in differing:  # The name says it: the hash of its text is no second setting.
+        differing.pop("script_sha256", None)
     beside = {name: pair for name, pair in differing.items() if name not in sides.chosen}
-    if "script" in beside:  # The name says it: the hash of its text is no second setting.
-        beside.pop("script_sha256", None)
     if not beside or len(differing) == 1:
         return []
     named = words.listing([f"{name} ({a} and {b})" for name, (a, b) in beside.items()])

@@ -7,12 +7,13 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from bufferlab.chapter import words
-from bufferlab.chapter.analysis import PointRuns
+from bufferlab.chapter.analysis import Analysis, PointRuns
 from bufferlab.chapter.elements import Table
 from bufferlab.registry import declared
 from bufferlab.report.comparison.sides import Sides
 from bufferlab.results.metrics import Work
 from bufferlab.stats.estimate import Estimate
+from bufferlab.units import format_bytes
 
 _YES = {None: words.NOTHING, True: "yes", False: "no"}
 
@@ -21,7 +22,7 @@ _YES = {None: words.NOTHING, True: "yes", False: "no"}
 class PointWrites:
     """The writes of a point that was measured and predicted, in pages per unit of work."""
 
-    ALSO_PRINTED: ClassVar = ("error", "inside")
+    ALSO_PRINTED: ClassVar = ("error", "inside", "bytes_error")
 
     label: str
     measured: Estimate
@@ -31,14 +32,21 @@ class PointWrites:
     why_not: str | None
     """The reason why writes are not predicted; None if they are."""
     doubts: tuple[str, ...]
+    storage_bytes: Estimate | None
+    """The bytes that the server's processes sent to storage, by the kernel's count; None if it did not count them."""
+    least_bytes: float | None
+    """The lower end of the predicted bytes of pages, copies and log; None if they are not predicted."""
+    most_bytes: float | None
+
+    @property
+    def bytes_error(self) -> float | None:
+        """Return how far the nearer end of the predicted bytes is from the measured mean; 0.01 is 1 %."""
+        return None if self.storage_bytes is None else _error(self.storage_bytes, self.least_bytes, self.most_bytes)
 
     @property
     def error(self) -> float | None:
         """Return how far the nearer end is from the measured mean, 0 if the mean lies in the range; 0.01 is 1 %."""
-        if self.least is None or self.most is None or not self.measured.value:
-            return None
-        nearest = min(max(self.measured.value, self.least), self.most)
-        return nearest / self.measured.value - 1
+        return _error(self.measured, self.least, self.most)
 
     @property
     def inside(self) -> bool | None:
@@ -49,24 +57,38 @@ class PointWrites:
         return low <= self.most and self.least <= high
 
 
+def _error(measured: Estimate, least: float | None, most: float | None) -> float | None:
+    if least is None or most is None or not measured.value:
+        return None
+    return min(max(measured.value, least), most) / measured.value - 1
+
+
 def written(sides: Sides, unit: Work) -> Iterable[PointWrites]:
     """Yield the writes of each point on both sides, for predictions of a model that knows writes."""
-    fit = sides.a.fit(f"writes_per_{unit}")
     for match in sides.matched:
-        mean = fit.mean(match.a.index) if fit and match.a.index in fit.points else None
-        told = _of_point(match.b, unit)
-        if mean is not None and told is not None:
-            yield PointWrites(sides.a.name_of(match.a), mean, *told)
+        mean, of_storage = (
+            _mean(sides.a, f"{count}_per_{unit}", match.a) for count in ("writes", "storage_write_bytes")
+        )
+        told = [one for run in match.b.ok if (one := run.run.prediction) and one.writes]
+        if mean is None or len(told) != 1 or (writes := told[0].writes) is None:
+            continue
+        per, sent = told[0].writes_per, [one / told[0].work[unit] for one in writes.bytes_of_ends]
+        yield PointWrites(
+            label=sides.a.name_of(match.a),
+            measured=mean,
+            least=per["least"][unit] if per else None,
+            most=per["most"][unit] if per else None,
+            why_not=None if per else writes.why_not,
+            doubts=tuple(doubt.name for doubt in writes.doubts),
+            storage_bytes=of_storage,
+            least_bytes=min(sent, default=None),
+            most_bytes=max(sent, default=None),
+        )
 
 
-def _of_point(point: PointRuns, unit: Work) -> tuple[float | None, float | None, str | None, tuple[str, ...]] | None:
-    predictions = [run.run.prediction for run in point.ok if run.run.prediction]
-    found = [(one.writes, one.writes_per) for one in predictions if one.writes]
-    if len(found) != 1:
-        return None
-    writes, per = found[0]
-    doubts = tuple(doubt.name for doubt in writes.doubts)
-    return (per["least"][unit], per["most"][unit], None, doubts) if per else (None, None, writes.why_not, doubts)
+def _mean(analysis: Analysis, metric: str, point: PointRuns) -> Estimate | None:
+    fit = analysis.fit(metric)
+    return fit.mean(point.index) if fit and point.index in fit.points else None
 
 
 def answer(found: Sequence[PointWrites], unit: Work) -> str:
@@ -84,8 +106,9 @@ def answer(found: Sequence[PointWrites], unit: Work) -> str:
 
 def table(found: Sequence[PointWrites], unit: Work) -> Table:
     """Return the table of measured and predicted writes."""
-    metric = declared(f"writes_per_{unit}")
-    heads = ("<Point", "n", "Measured", "Model", "Error", "<In the interval", "<Doubts")
+    metric, of_storage = (declared(f"{count}_per_{unit}") for count in ("writes", "storage_write_bytes"))
+    heads = ("<Point", "n", "Measured", "Model", "Error", "<In the interval", "<Doubts", "Bytes to storage",
+             "Bytes by the model", "Error of bytes")  # fmt: skip
     rows = [
         (
             one.label,
@@ -95,14 +118,27 @@ def table(found: Sequence[PointWrites], unit: Work) -> Table:
             words.signed_share(one.error),
             _YES[one.inside],
             ", ".join(name.replace("_", " ") for name in one.doubts),
+            words.cell(of_storage, one.storage_bytes),
+            _in_bytes(one),
+            words.signed_share(one.bytes_error),
         )
         for one in found
     ]
     caption = (
         f"{words.axis_title(metric)}. Measured: mean with its 95 % interval. A prediction with two ends is a range: "
-        "its error is that of the nearer end, and 0 if the mean lies in the range."
+        "its error is that of the nearer end, and 0 if the mean lies in the range. Bytes to storage are those of the "
+        "server's processes by the kernel's count. The kernel counts whole pages of 4 KiB of a log that the page cache "
+        "holds, and a page of a buffered file once for several writes; the model counts the bytes of pages, copies and "
+        "log."
     )
-    return Table.of("writes-accuracy", "Writes, point by point", heads, rows, caption, brief=True)
+    brief = ("Point", "n", "Measured", "Model", "Error", "In the interval", "Doubts")
+    return Table.of("writes-accuracy", "Writes, point by point", heads, rows, caption, brief=brief)
+
+
+def _in_bytes(one: PointWrites) -> str:
+    if one.least_bytes is None or one.most_bytes is None:
+        return "not predicted"
+    return " to ".join(format_bytes(round(number)) for number in sorted({one.least_bytes, one.most_bytes}))
 
 
 def _told(one: PointWrites) -> str:
