@@ -95,6 +95,7 @@ PER_WORK: dict[str, float] = {
     "writes": C["pages_written"],
     "read_bytes": C["db_read_bytes"],
     "write_bytes": C["db_write_bytes"],
+    "storage_write_bytes": C["server_write_bytes"],
     "frame_requests": SEARCHES,
     "free_list_hits": SEARCHES - LOOPS + FAILURES,
     "lru_scan_hits": LOOPS - WAITS,
