@@ -38,6 +38,8 @@ OTHERS = [
     "postgres-15",
     "postgres-16",
     "postgres-18",
+    "postgres-18.6",
+    "postgres-19",
 ]
 BUILDS = [*EVERY_DAY, *(pytest.param(name, marks=[pytest.mark.servers, pytest.mark.slow]) for name in OTHERS)]
 
