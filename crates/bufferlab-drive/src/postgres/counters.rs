@@ -20,7 +20,7 @@
 //! - From 17 on, blks_read counts a page again if another session has read it meanwhile. On every version it counts
 //!   pages of temporary tables. From 16 on the shared metrics take reads from pg_stat_io, which counts neither.
 //! - `pages_written` counts pages that checkpoints, the background writer and connections wrote. The pages of
-//!   connections come up to 16 from buffers_backend, which includes pages appended to a file, and from 17 on from
+//!   connections come on 15 from buffers_backend, which includes pages appended to a file, and from 16 on from
 //!   pg_stat_io, which counts appended pages separately (extends).
 //! - Up to 17, reads and writes of pg_stat_io count pages. From 18 on they count operations of several pages each;
 //!   `pages_written` and `postgres_io_pages_read` are then computed from the operations' bytes.
@@ -84,6 +84,7 @@ const METRICS: &[Metric] = &[
         Counter,
         &[
             (15, By("b.buffers_checkpoint + b.buffers_clean + b.buffers_backend")),
+            (16, By("b.buffers_checkpoint + b.buffers_clean + i.writes")),
             (17, By("c.buffers_written + b.buffers_clean + i.writes")),
             (18, By("c.buffers_written + b.buffers_clean + i.write_bytes / current_setting('block_size')::bigint")),
         ],

@@ -46,7 +46,7 @@ class Views(MetricTable, probe="engine", source=_SOURCE):
     postgres_bgwriter_buffers_checkpoint = counter("pages", "lower", "pages that checkpoints wrote (17: pg_stat_checkpointer.buffers_written)")
     postgres_bgwriter_buffers_clean = counter("pages", "lower", "pages that the background writer wrote ahead of the clock hand")
     postgres_bgwriter_maxwritten_clean = counter("rounds", "lower", "rounds of the background writer that ended at bgwriter_lru_maxpages")
-    postgres_bgwriter_buffers_backend = counter("pages", "lower", "pages that connections' own processes wrote, longer files included; until 16 (from 17 on: pg_stat_io)")
+    postgres_bgwriter_buffers_backend = counter("pages", "lower", "pages that connections' own processes wrote, longer files included; until 16 (from 16 on pg_stat_io counts writes alone)")
     postgres_bgwriter_buffers_backend_fsync = counter("syncs", "lower", "syncs that connections made themselves because the checkpointer's queue was full; until 16")
     postgres_bgwriter_buffers_alloc = counter("frames", "neither", "buffers taken by the clock, for pages read and for new ones; a ring's own are not counted")
     postgres_checkpointer_num_timed = counter("checkpoints", "neither", "checkpoints begun because checkpoint_timeout had passed, those skipped included")
@@ -107,8 +107,8 @@ NO_SPLIT = (
 )
 #: The split is given up if the device read more than the server asked for, by more than these pages and this share.
 _STRAY_PAGES, _STRAY_SHARE = 256, 0.02
-_BACKEND_WRITES_UNTIL_16 = Views.postgres_bgwriter_buffers_backend.name
-_BACKEND_WRITES_SINCE_17 = tuple(f"postgres_io_{context}_writes" for context in IO_CONTEXTS)
+_BACKEND_WRITES_ON_15 = Views.postgres_bgwriter_buffers_backend.name
+_BACKEND_WRITES_SINCE_16 = tuple(f"postgres_io_{context}_writes" for context in IO_CONTEXTS)
 
 
 def _of_postgres(unit: str, name: str, *counters: Metric) -> Quantity:
@@ -156,16 +156,14 @@ def _page_cache_share(window: Window) -> Value:
 def _backend_writes(window: Window) -> Value:
     """Return the pages that backends wrote.
 
-    Until 16 the background writer's view counts them; from 17 on pg_stat_io does.
+    From 16 on pg_stat_io counts them. Before, the background writer's view does, with the pages by which files grow.
     """
     if MARK not in window.end:
         return Value(None, NOT_POSTGRES)
-    old = window.change(_BACKEND_WRITES_UNTIL_16)
-    if old.value is not None:
-        return old
-    parts = [window.change(metric) for metric in _BACKEND_WRITES_SINCE_17]
-    missing = next((part.reason for part in parts if part.value is None), None)
-    return Value(None, missing) if missing else Value(sum(part.value or 0.0 for part in parts))
+    parts = [window.change(metric) for metric in _BACKEND_WRITES_SINCE_16]
+    if any(part.value is None for part in parts):
+        return window.change(_BACKEND_WRITES_ON_15)
+    return Value(sum(part.value or 0.0 for part in parts))
 
 
 def _waited(of: Metric) -> Quantity:
@@ -188,7 +186,7 @@ SHARED_BUFFER_HITS = _of_postgres("gets", "shared-buffer hits", Engine.page_gets
 _PAGES = Unit.parse("pages")
 _DEVICE = frozenset({MARK, ServerMetrics.server_read_bytes.name, Device.device_read_bytes.name})
 _CACHE = _DEVICE | {Engine.pages_read.name}
-_WRITERS = frozenset({MARK, _BACKEND_WRITES_UNTIL_16, *_BACKEND_WRITES_SINCE_17})
+_WRITERS = frozenset({MARK, _BACKEND_WRITES_ON_15, *_BACKEND_WRITES_SINCE_16})
 DEVICE_PAGES = Quantity(_PAGES, _device_pages, "pages from the device", _DEVICE)
 PAGE_CACHE_PAGES = Quantity(_PAGES, _page_cache_pages, "pages from the page cache", _CACHE)
 BACKEND_WRITES = Quantity(_PAGES, _backend_writes, "pages written by connections", _WRITERS)

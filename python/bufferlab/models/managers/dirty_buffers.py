@@ -18,7 +18,7 @@ from bufferlab.models.managers.declaration import Traced
 from bufferlab.models.managers.flushing import Limit
 from bufferlab.results.window import Window
 
-_COUNTS_WRITES_ALONE = "postgres >= 17"
+_COUNTS_WRITES_ALONE = "postgres >= 16"
 """The servers whose counters of written pages do not include growth (pg_stat_io)."""
 _WAL = "postgres_wal_bytes"
 _SEGMENT_BYTES = 16 << 20
@@ -126,7 +126,7 @@ def dirty_buffers(traced: Traced) -> DirtyBuffers | str:
     if not changed:
         return "the trace does not show which pages were changed"
     if not traced.server.is_in(_COUNTS_WRITES_ALONE):
-        return "up to version 16 the server counts growth among its written pages: no prediction could be compared"
+        return "version 15 counts growth among its written pages: no prediction could be compared"
     log = traced.edges.change(_WAL)
     if log.value is None:
         return f"the run did not count its log: {log.reason}"
