@@ -81,6 +81,21 @@ def test_the_process_that_serves_our_session_of_postgres_is_the_servers_child(pr
     assert host_side.thread_of(facts(40, "postgres"), 800, proc) == 840
 
 
+def test_a_session_of_a_server_that_a_loader_started_is_known_by_its_title(proc: Path) -> None:
+    """As of a fetched PostgreSQL 19: the kernel names the loader, and a session has put its title over its command."""
+    add(proc, 800, "ld-linux-x86-64", {800: "800"})
+    add(proc, 840, "ld-linux-x86-64", {840: "840"})
+    status = proc / "840/status"
+    status.write_text(status.read_text().replace("PPid:\t1", "PPid:\t800"))
+    loader = b"/x/ld-linux-x86-64.so.2\0--library-path\0/x\0"
+    (proc / "800/cmdline").write_bytes(loader + b"/y/bin/postgres\0-D\0/data\0")
+    (proc / "840/cmdline").write_bytes(loader + b"postgres: monitor shop 127.0.0.1(36318) SELECT\0\0\0")
+    assert host_side.find(facts(840, "postgres"), None, proc) == 800
+    assert host_side.thread_of(facts(840, "postgres"), 800, proc) == 840
+    (proc / "840/cmdline").write_bytes(b"python: a postgres: of its own\0")
+    assert isinstance(host_side.find(facts(840, "postgres"), None, proc), NotTold)
+
+
 def test_a_server_elsewhere_is_not_found(proc: Path) -> None:
     # The server of the container would tell 30, not the number that its thread has on the host.
     for thread in (None, 30_000, 701):

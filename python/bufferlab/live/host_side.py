@@ -222,7 +222,8 @@ def _is_one_of(programs: Collection[str], proc: Path, pid: int) -> bool:
         return True
     with suppress(OSError):
         arguments = (proc / f"{pid}/cmdline").read_bytes().split(b"\0")[:_FIRST_ARGUMENTS]
-        return any(Path(os.fsdecode(one)).name in programs for one in arguments)
+        # A session of PostgreSQL has a title in place of its program: "postgres: user database ..." (ps_status.c).
+        return any(Path(os.fsdecode(one).partition(": ")[0]).name in programs for one in arguments)
     return False
 
 
