@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import psycopg
 import pytest
 
 from bufferlab.engines.innodb import control as innodb_control
@@ -24,7 +25,7 @@ from bufferlab.engines.servers.builds import Build
 from bufferlab.engines.servers.look import Facts, NotTold
 from bufferlab.engines.servers.private_server import PrivateServer
 from bufferlab.errors import EnvironmentLackingError
-from bufferlab.live import buffer_list, live_trace
+from bufferlab.live import buffer_list, host_side, live_trace
 from bufferlab.live.live_trace import Tier, recorded
 from bufferlab.results.trace_words import page_trace_words
 from support import innodb, postgres
@@ -113,9 +114,8 @@ class Served:
         """What a look at it would say."""
         pool_bytes = 2 << 20 if self.flavour == "postgres" else 6 << 20
         page_bytes = 8192 if self.flavour == "postgres" else 16384
-        build = self.server.build
-        numbers = tuple(map(int, build.version.split(".")[:2]))
-        return Facts(self.flavour, build.version, numbers, "here", page_bytes, pool_bytes, "transaction", "", 1.0)
+        version, numbers = self.server.build.version, self.server.build.numbers[:2]
+        return Facts(self.flavour, version, numbers, "here", page_bytes, pool_bytes, "transaction", "", 1.0)
 
     def plan(self, tier: Tier) -> live_trace.LivePlan:
         return live_trace.plan(self.pid, self.facts, tier)
@@ -331,11 +331,32 @@ def test_a_list_of_postgresqls_buffers_names_every_frame_and_its_log_is_none_of_
     assert seen["created_pages"] < 0.1 * seen["written_pages"]
 
 
-@pytest.mark.parametrize("server", [*ALL, pytest.param("postgres-15", marks=pytest.mark.servers)], indirect=True)
+@pytest.mark.parametrize(
+    "server",
+    [*ALL, *(pytest.param(name, marks=pytest.mark.servers) for name in ("postgres-15", "postgres-19"))],
+    indirect=True,
+)
 @pytest.mark.parametrize("release", RELEASES)
 def test_full_records_what_the_server_counts_and_leaves_nothing(server: Served, release: str) -> None:
     require_counted(server, release)
     server.require_untouched()
+
+
+@pytest.mark.servers
+def test_a_server_behind_its_own_loader_is_found_over_tcp_and_its_program_behind_the_loader() -> None:
+    with innodb.folder() as root:
+        place = postgres.Place(postgres.build("postgres-19"), root).initialise()
+        user = place.identity.user
+        with (
+            postgres.listening(place, "host all all 127.0.0.1/32 trust\n") as (port, running),
+            psycopg.connect(host="127.0.0.1", port=port, user=user, dbname="postgres") as session,
+        ):
+            facts = Facts("postgres", "19.0", (19, 0), "", 8192, 2 << 20, "transaction", "", 1.0,
+                          thread=session.info.backend_pid)  # fmt: skip
+            assert host_side.find(facts, None) == running.pid
+            plan = live_trace.plan(running.pid, facts, "full")
+            assert isinstance(plan, live_trace.SitePlan)
+            assert plan.program == str(place.build.binary)
 
 
 @pytest.mark.parametrize("server", ONE, indirect=True)

@@ -113,6 +113,7 @@ static __always_inline __u64 register_of(struct pt_regs *context, __u8 number) {
         REGISTER(12)
         REGISTER(13)
         REGISTER(14)
+        REGISTER(18)
         REGISTER(19)
     }
     return found;

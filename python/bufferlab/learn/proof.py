@@ -38,8 +38,9 @@ _CAME_AGAIN = 0.002
 """The largest share, of the pages that come, of those that the trace has in the pool already."""
 _ABSENT = 0.002
 """The largest share of gets without a read whose pages the trace has not in the pool: none were in trials."""
-_RINGS = 0.95
-"""The least share of a scan's reads that must show its ring, and of other gets and reads that must show none."""
+_RINGS = 0.9
+"""The least share of a scan's reads that must show its ring, and of other gets and reads that must show none. The new
+session of a scan reads the catalogue without a ring: on PostgreSQL 19rc1 that were 5.1 % of 1,900 reads."""
 _QUIET_SECONDS = 30.0
 _COMES = ("read", "create")
 """The accesses with which a page comes into the pool."""

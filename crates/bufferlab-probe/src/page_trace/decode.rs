@@ -23,6 +23,8 @@ pub(super) struct Decoder {
     fields: Fields,
     /// The events of each site: without its flag, with it.
     sites: Vec<[Vec<Kind>; 2]>,
+    /// The bits of each site's flag that matter.
+    flag_masks: Vec<u64>,
     modes_if_in_pool: Vec<u64>,
     objects: Numbers<[u32; 4]>,
     /// The relations in the order of their numbers: tablespace, database, relation, fork.
@@ -132,6 +134,7 @@ impl Decoder {
             bytes: format.bytes(),
             fields: Fields::new(format)?,
             sites: settings.sites.iter().map(kinds).collect(),
+            flag_masks: settings.sites.iter().map(|site| flag_mask(settings, site)).collect(),
             modes_if_in_pool: settings.modes_if_in_pool.clone(),
             objects: Numbers::default(),
             relations: Vec::new(),
@@ -153,7 +156,7 @@ impl Decoder {
         let data = data.get(..self.bytes)?;
         let fields = &self.fields;
         let site = fields.site.number(data) as usize;
-        let kinds = &self.sites.get(site)?[usize::from(fields.flag.number(data) != 0)];
+        let kinds = &self.sites.get(site)?[usize::from(fields.flag.number(data) & self.flag_masks[site] != 0)];
         let blocks = fields.blocks.map_or(1, |blocks| blocks.number(data));
         if blocks > MOST_BLOCKS {
             return None;
@@ -191,6 +194,18 @@ impl Decoder {
         }
         Some(())
     }
+}
+
+/// A site's name of the processor's flags, of which the one counts that a comparison of equal values sets.
+pub(super) const ZERO_FLAG: &str = "%zf";
+/// The place of that flag.
+const ZERO_FLAG_BIT: u64 = 0x40;
+
+/// Returns the bits of a site's field `flag` that decide which events it marks.
+fn flag_mask(settings: &Settings, site: &Site) -> u64 {
+    let column = settings.fields.iter().position(|field| field.split(':').next() == Some("flag"));
+    let text = column.and_then(|column| site.fetch.get(column));
+    if text.is_some_and(|text| text == ZERO_FLAG) { ZERO_FLAG_BIT } else { u64::MAX }
 }
 
 /// The rings of the values of IOContext (pgstat.h): bulk read, bulk write, normal, VACUUM.
@@ -419,6 +434,24 @@ mod tests {
             decoded(&mut decoder, &sample(1, 1, &data)).expect("a record").len()
         };
         assert_eq!([events(0), events(0x7f26_4191_b600)], [1, 0]);
+    }
+
+    #[test]
+    fn of_the_processors_flags_the_one_of_equal_values_alone_decides_at_sites_that_fetch_it() {
+        let fields = format(&[("page_id", 0, 8), ("flag", 8, 1), ("site", 9, 1)]);
+        let mut asked = settings(&[(&[], Some(&[Kind::Get])), (&[], Some(&[Kind::Get]))]);
+        asked.fields = vec!["page_id:u64".to_owned(), "flag:u8".to_owned()];
+        for (site, flag) in asked.sites.iter_mut().zip(["%zf", "%di"]) {
+            site.fetch = vec!["%si".to_owned(), flag.to_owned()];
+        }
+        let mut decoder = Decoder::new(&fields, &asked).expect("all fields are there");
+        let mut events = |flag: u8, site: u8| {
+            let data = [&7u64.to_le_bytes()[..], &[flag, site]].concat();
+            decoded(&mut decoder, &sample(1, 1, &data)).expect("a record").len()
+        };
+        // The second bit of the flags is always set.
+        assert_eq!([0x02, 0x97, 0x42, 0x46, 0xd7].map(|flags| events(flags, 0)), [0, 0, 1, 1, 1]);
+        assert_eq!([0x00, 0x02, 0x97].map(|value| events(value, 1)), [0, 1, 1]);
     }
 
     #[test]

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use bufferlab_inside::layout::SITE_AT;
 use iced_x86::Register;
 
+use super::decode::ZERO_FLAG;
 use super::recording::Settings;
 use crate::tracefs::{Field, Format};
 
@@ -16,9 +17,14 @@ pub(super) enum Fetch {
     Constant(u64),
     /// A register: `%di`, all 64 bits.
     Register(Register),
+    /// The flags of the processor in their lowest byte, of which the decoder takes one: `%zf`. Only the kernel has them.
+    ZeroFlag,
     /// Memory: `+8(...)`; 0 when the address without the distance is null.
     Memory(i32, Box<Fetch>),
 }
+
+/// The place of the flags in the kernel's `struct pt_regs`, in words.
+const FLAGS: u8 = 18;
 
 impl Fetch {
     /// Reads the kernel's notation; none for forms that sites do not use.
@@ -26,12 +32,15 @@ impl Fetch {
         if let Some(number) = text.strip_prefix('\\') {
             return number.parse().ok().map(Fetch::Constant);
         }
+        if text == ZERO_FLAG {
+            return Some(Fetch::ZeroFlag);
+        }
         if let Some(name) = text.strip_prefix('%') {
             return register(name).map(Fetch::Register);
         }
         let (distance, rest) = text.split_once('(')?;
         let inner = Self::parse(rest.strip_suffix(')')?)?;
-        if !distance.starts_with(['+', '-']) || matches!(inner, Fetch::Constant(_)) {
+        if !distance.starts_with(['+', '-']) || matches!(inner, Fetch::Constant(_) | Fetch::ZeroFlag) {
             return None;
         }
         Some(Fetch::Memory(distance.parse().ok()?, Box::new(inner)))
@@ -39,6 +48,9 @@ impl Fetch {
 
     /// Returns the place of a register among those that the kernel keeps of a thread (ptrace.h); none for other values.
     pub fn place_in_registers(&self) -> Option<u8> {
+        if *self == Fetch::ZeroFlag {
+            return Some(FLAGS);
+        }
         REGISTERS.iter().find(|(_, register, _)| *self == Fetch::Register(*register)).map(|(_, _, place)| *place)
     }
 }
@@ -101,9 +113,8 @@ fn kept(name: &str, read_bytes: usize) -> Kept {
         "held" | "strategy" => Kept::Truth,
         "flag" if read_bytes == 8 => Kept::Truth,
         // Numbers below ten: the fork, and PostgreSQL's enumerations.
-        "fork" | "strategy_type" | "io_context" | "io_context_18" => Kept::Bytes(1),
-        // PostgreSQL never extends or reads more than 128 blocks at once.
-        "blocks" => Kept::Bytes(2),
+        // And PostgreSQL never extends or reads more than 128 blocks at once (MAX_IO_COMBINE_LIMIT of bufmgr.h).
+        "fork" | "strategy_type" | "io_context" | "io_context_18" | "blocks" => Kept::Bytes(1),
         _ => Kept::Bytes(read_bytes),
     }
 }

@@ -126,6 +126,8 @@ fn value_of(fetch: &Fetch, part: &Part) -> Option<Value> {
     }
     (value.source, value.constant) = match fetch {
         Fetch::Constant(number) => (CONSTANT, *number),
+        // The decoder asks for one bit of it.
+        Fetch::ZeroFlag if part.kept == Kept::Truth => return None,
         fetch => (fetch.place_in_registers()?, 0),
     };
     value.distances.get_mut(..distances.len())?.copy_from_slice(&distances);

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use bufferlab_inside::layout::{self, CODE_PLANNED_AT, COVER_BYTES, Fixup, MAGIC, PLAN_BYTES, Patch, SLOTS};
 use iced_x86::{Code, Decoder, DecoderOptions, FlowControl, Instruction, Register};
 
-use super::super::fetch;
+use super::super::fetch::{self, Fetch};
 use super::super::recording::Settings;
 use super::trampoline::{Job, assemble};
 use crate::tracefs::Format;
@@ -88,10 +88,14 @@ pub fn plan(program: &Program, settings: &Settings) -> Result<Plan, String> {
             return Err(wrong("the instruction is not the expected one".to_owned()));
         }
         let taken = take(&place).map_err(wrong)?;
+        let fetches = fetch::fetches(settings, number, &parts).map_err(wrong)?;
+        if fetches.contains(&Fetch::ZeroFlag) {
+            return Err(wrong("only the kernel has the processor's flags of that moment".to_owned()));
+        }
         let job = Job {
             site: u8::try_from(number).map_err(|_| wrong("there are too many sites".to_owned()))?,
             parts: &parts,
-            fetches: &fetch::fetches(settings, number, &parts).map_err(wrong)?,
+            fetches: &fetches,
             is_call: taken.is_call,
             moved: &taken.moved,
             then: taken.then,

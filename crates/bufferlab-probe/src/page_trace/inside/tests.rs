@@ -320,6 +320,7 @@ fn expected(fetch: &Fetch, before: &Processor, memory: &Memory, bytes: usize) ->
     let mask = if bytes == 8 { u64::MAX } else { (1 << (8 * bytes)) - 1 };
     mask & match fetch {
         Fetch::Constant(number) => *number,
+        Fetch::ZeroFlag => unreachable!("the plan refuses it"),
         Fetch::Register(register) => {
             let name = format!("{register:?}").to_lowercase();
             let at = NAMES.iter().position(|known| *known == name.trim_start_matches('r') || *known == name);
@@ -568,6 +569,8 @@ fn a_site_that_has_no_room_is_refused_by_name() {
     let program = Program { code: vec![Mapped { offset: 0, address: CODE_AT, bytes: vec![0x90; 64] }], data: vec![] };
     let wrong = plan(&program, &settings(0x55, &["%di".to_owned()])).expect_err("refused");
     assert_eq!(wrong, "victim at 0x0: the instruction is not the expected one");
+    let flags = plan(&program, &settings(0x90, &["%zf".to_owned()])).expect_err("refused");
+    assert_eq!(flags, "victim at 0x0: only the kernel has the processor's flags of that moment");
     let strange = plan(&program, &settings(0x90, &["@stack".to_owned()])).expect_err("refused");
     assert!(strange.contains("`@stack` for f0 cannot be fetched"), "{strange}");
 }

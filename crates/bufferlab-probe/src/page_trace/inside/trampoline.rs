@@ -150,6 +150,7 @@ impl Maker<'_> {
     fn fetch(&mut self, fetch: &Fetch, bytes: usize) -> Result<(), IcedError> {
         match fetch {
             Fetch::Constant(number) => self.code.mov(gpr32::eax, *number as i32),
+            Fetch::ZeroFlag => unreachable!("the plan refuses it"),
             Fetch::Register(Register::RSP) => self.code.lea(rax, qword_ptr(rsp + self.depth())),
             Fetch::Register(register) => match self.aside(*register) {
                 Some(at) => self.code.mov(rax, qword_ptr(rsp + at)),

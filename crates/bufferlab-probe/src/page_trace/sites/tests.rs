@@ -41,6 +41,16 @@ fn a_kernel_that_is_too_old_is_refused_by_name_and_others_have_the_way_that_sees
 }
 
 #[test]
+fn the_program_reads_every_register_that_a_site_may_name() {
+    let program = include_str!("../../../bpf/sites.bpf.c");
+    for name in "ax bx cx dx si di bp sp r8 r9 r10 r11 r12 r13 r14 r15 zf".split(' ') {
+        let fetch = Fetch::parse(&format!("%{name}")).expect("it is a register");
+        let place = fetch.place_in_registers().expect("the kernel keeps it");
+        assert!(program.contains(&format!("    REGISTER({place})\n")), "{name}");
+    }
+}
+
+#[test]
 fn records_that_find_no_room_are_lost_and_counted_and_nothing_is_left() {
     let Some(probed) = Probed::new() else { return };
     let mut reader = reader(std::process::id(), false, None, &settings(&probed));
