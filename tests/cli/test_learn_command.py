@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
+import subprocess
 import tomllib
 from dataclasses import replace
 from pathlib import Path
@@ -62,7 +64,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def call(monkeypatch: pytest.MonkeyPatch, found: Learnt, *arguments: str | Path) -> int:
-    monkeypatch.setattr(learning, "learn", lambda build, say: found)
+    monkeypatch.setattr(learning, "learn", lambda build, say, program: found)
     code: int = command.command.main([str(BINARY), *map(str, arguments)], standalone_mode=False)
     return code
 
@@ -190,3 +192,46 @@ def test_what_cannot_be_learnt_is_refused_with_a_sentence(bench: Bench, tmp_path
             assert ended.code in (2, 3, 65), (binary, options, ended)
             assert all(one["what"] and one["where"] for one in ended.json["errors"]), ended.out
     assert not bench.cache.exists() or not list(bench.cache.rglob("learn*/*"))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "what"),
+    [
+        ([], "learn needs BINARY, or --pid N"),
+        ([str(BINARY), "--pid", "1"], "learn takes BINARY or --pid N, and not both"),
+        (["--pid", str(2**40)], "there is no such process, or it has ended"),
+        (["--pid", str(os.getpid())], "this process is no server of MySQL, MariaDB or PostgreSQL: "),
+    ],
+)
+def test_a_build_is_named_by_its_program_or_by_a_process_that_runs_it(arguments: list[str], what: str) -> None:
+    with pytest.raises(SpecError) as refused:
+        command.command.main(arguments, standalone_mode=False)
+    assert refused.value.what.startswith(what)
+    assert refused.value.where
+    assert refused.value.hint
+
+
+def test_a_servers_process_shows_and_takes_what_is_known_of_its_program(
+    here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = outcome(*GOOD)
+    file = learnt.store(found.entry, here / "theirs.json")
+    file.chmod(0o600)
+    program = here / "postgres"
+    shutil.copy(BINARY, program)
+    with subprocess.Popen([program, "60"]) as process:
+        try:
+            pid = str(process.pid)
+            command.command.main(["--pid", pid, "--from", str(file)], standalone_mode=False)
+            command.command.main(["--pid", pid, "--show"], standalone_mode=False)
+            # What is told of the file on the disk, which is another, is not told of the process.
+            program.unlink()
+            shutil.copy("/bin/cat", program)
+            monkeypatch.setattr(programs, "ask_version", lambda binary, libraries: (BUILD.version, "postgres"))
+            monkeypatch.setattr(programs, "by_path", lambda path: replace(BUILD, binary=program))
+            command.command.main(["--pid", pid, "--show"], standalone_mode=False)
+        finally:
+            process.kill()
+    taken, first, second = capsys.readouterr().out.split("[[build]]")
+    assert "taken from" in taken
+    assert first.strip() == second.strip()

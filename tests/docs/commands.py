@@ -24,6 +24,7 @@ RUN: dict[str, int] = {
 EXCUSED: dict[str, str] = {
     "./test": "the command that runs these tests",
     "sudo bufferlab learn /usr/sbin/mariadbd": "tests/real/test_learn.py learns fetched builds",
+    "sudo bufferlab learn --pid 1234": "tests/real/test_learn_pid.py learns the builds of servers that run",
     "bufferlab learn /usr/sbin/mysqld": "tests/real/test_learn.py learns fetched builds",
     "bufferlab learn /usr/lib/postgresql/17/bin/postgres": "tests/real/test_learn.py learns fetched builds",
     "./test --lint": "a part of the command that runs these tests",

@@ -154,6 +154,12 @@ def test_a_build_that_is_not_known_is_refused_by_name(
     with pytest.raises(SpecError, match="not known where this build's functions") as refused:
         live_trace.plan(server.pid, facts("mysql"), "full")
     assert refused.value.where == f"{tmp_path / 'mysqld'}, process {server.pid}"
+    assert str(refused.value.hint).endswith(f"sudo bufferlab learn {tmp_path / 'mysqld'}")
+    (tmp_path / "mysqld").unlink()
+    shutil.copy("/bin/sleep", tmp_path / "mysqld")
+    with pytest.raises(SpecError) as refused:
+        live_trace.plan(server.pid, facts("mysql"), "full")
+    assert str(refused.value.hint).endswith(f"sudo bufferlab learn --pid {server.pid}"), "the path is another file's"
 
 
 def test_a_process_that_is_not_what_the_server_said_is_refused(server: subprocess.Popen[bytes]) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,9 +12,10 @@ import click
 
 from bufferlab.cli.options import OutputFile, common
 from bufferlab.cli.output import beginning, columns, print_json, put, say
-from bufferlab.errors import BufferlabError
+from bufferlab.errors import BufferlabError, SpecError
 
 if TYPE_CHECKING:
+    from bufferlab.engines.servers.builds import Build
     from bufferlab.engines.servers.learnt import LearntEntry
     from bufferlab.learn.learning import Learnt
 
@@ -20,7 +23,11 @@ _REFUSED = 1
 
 
 @click.command("learn")
-@click.argument("binary", type=click.Path(path_type=Path), metavar="BINARY")
+@click.argument("binary", type=click.Path(path_type=Path), metavar="[BINARY]", required=False)
+@click.option(
+    "--pid", type=click.IntRange(min=1), metavar="N",
+    help="Learn the build of the server whose first process is N, in place of BINARY.",
+)  # fmt: skip
 @click.option("--save", type=OutputFile(), metavar="FILE", help="Write what was learnt into this file, too.")
 @click.option(
     "--from", "source", type=click.Path(path_type=Path), metavar="FILE",
@@ -28,7 +35,9 @@ _REFUSED = 1
 )  # fmt: skip
 @click.option("--show", "shows", is_flag=True, help="Print what is known of the build, as page_sites.toml has it.")
 @common
-def command(binary: Path, save: Path | None, source: Path | None, shows: bool, as_json: bool) -> int:
+def command(
+    binary: Path | None, pid: int | None, save: Path | None, source: Path | None, shows: bool, as_json: bool
+) -> int:
     """Learn where a build of a server gets, reads, makes and evicts pages, so that it can be traced.
 
     BINARY is the program `postgres`, `mysqld` or `mariadbd`, or its folder. A copy of it runs privately
@@ -36,32 +45,50 @@ def command(binary: Path, save: Path | None, source: Path | None, shows: bool, a
     512 MiB of memory and 1 GiB of disk. A MariaDB that names no function takes minutes, and root. The
     recorded accesses must equal the server's own counters, and the pool that follows from them must be
     the one that the server lists; else nothing is kept, and the exit code is 1. A server in use is
-    never touched.
+    never touched: of the process of --pid bufferlab only copies the program, even if another file
+    has the program's path by now.
 
     Afterwards `run --probe page-trace` and `predict` work with this build. As root the sites are also
     proved by the kernel's own probes, and `advise --tier full` takes them.
 
     \b
       bufferlab learn /usr/lib/postgresql/17/bin/postgres
+      sudo bufferlab learn --pid "$(pgrep --oldest mariadbd)"
       sudo bufferlab learn /usr/lib/postgresql/17/bin/postgres --save postgres-17.json
       sudo bufferlab learn /usr/lib/postgresql/17/bin/postgres --from postgres-17.json
     """
-    with beginning("reading the program"):
-        from bufferlab.learn import learning, private_copy
+    if (binary is None) == (pid is None):
+        what = "learn takes BINARY or --pid N, and not both" if pid else "learn needs BINARY, or --pid N"
+        raise SpecError(what, "learn", "bufferlab learn --help")
+    with _build(binary, pid) as (build, program):
+        if shows or source:
+            return _known(build, program, source, save, shows=shows, as_json=as_json)
+        return _learn(build, program, save, as_json=as_json)
 
-    build = learning.build_of(binary)
-    if shows or source:
-        entry = learning.taken(build, source) if source else learning.kept(build)
-        if save:
-            learning.keep(entry, save)
-        if as_json:
-            print_json(json.loads(entry.text()))
-        else:
-            by = " and ".join(entry.proof["by"])
-            put(_toml(entry).rstrip() if shows else f"{entry.server}: taken from {source}; proved by {by}")
-        return 0
+
+def _known(
+    build: Build, program: Path | None, source: Path | None, save: Path | None, *, shows: bool, as_json: bool
+) -> int:
+    """Show the known sites of a build, after taking them from the file `source`."""
+    from bufferlab.learn import learning
+
+    entry = learning.taken(build, source, program) if source else learning.kept(build, program)
+    if save:
+        learning.keep(entry, save)
+    if as_json:
+        print_json(json.loads(entry.text()))
+    else:
+        by = " and ".join(entry.proof["by"])
+        put(_toml(entry).rstrip() if shows else f"{entry.server}: taken from {source}; proved by {by}")
+    return 0
+
+
+def _learn(build: Build, program: Path | None, save: Path | None, *, as_json: bool) -> int:
+    """Learn a build, keep and show the outcome; return the exit code."""
+    from bufferlab.learn import learning, private_copy
+
     private_copy.idle_priority()
-    outcome = learning.learn(build, say)
+    outcome = learning.learn(build, say, program)
     unkept: BufferlabError | None = None
     if not outcome.wrong:
         try:
@@ -71,13 +98,27 @@ def command(binary: Path, save: Path | None, source: Path | None, shows: bool, a
     if as_json:
         print_json(learning.told(outcome))
     else:
-        put(_text(outcome, unkept is None))
+        put(_text(outcome, program, is_kept=unkept is None))
     if unkept:
         raise unkept
     return _REFUSED if outcome.wrong else 0
 
 
-def _text(outcome: Learnt, is_kept: bool) -> str:
+@contextmanager
+def _build(binary: Path | None, pid: int | None) -> Iterator[tuple[Build, Path | None]]:
+    """Context manager for the build that is to be learnt, and the file of its program if that has lost its path."""
+    with beginning("reading the program"):
+        from bufferlab.learn import learning, of_process
+
+    if pid is None:
+        assert binary
+        yield learning.build_of(binary), None
+        return
+    with of_process.opened(pid) as found:
+        yield found
+
+
+def _text(outcome: Learnt, program: Path | None, *, is_kept: bool) -> str:
     from bufferlab.chapter.words import listing
     from bufferlab.engines.postgres import look, programs
     from bufferlab.learn import learning
@@ -103,7 +144,7 @@ def _text(outcome: Learnt, is_kept: bool) -> str:
         return f"{table}\n\n{name} was not learnt; nothing is kept:\n" + "\n".join(f"  {one}" for one in outcome.wrong)
     numbers, of_postgres = outcome.build.numbers, outcome.build.flavour == "postgres"
     uses = ["run --probe page-trace", "predict"] if numbers >= programs.OLDEST_MEASURED or not of_postgres else []
-    if (numbers >= (look.OLDEST,) or not of_postgres) and learning.serves_root(outcome):
+    if (numbers >= (look.OLDEST,) or not of_postgres) and learning.serves_root(outcome, program):
         uses.append("root's advise --tier full")
     found = f"{table}\n\n{name} was learnt in {outcome.seconds:.0f} s"
     if not is_kept:

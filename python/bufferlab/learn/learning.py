@@ -6,8 +6,8 @@ import os
 import secrets
 import shutil
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -65,35 +65,43 @@ def build_of(binary: Path) -> Build:
     return build
 
 
-def learn(build: Build, say: Say) -> Learnt:
+def learn(build: Build, say: Say, program: Path | None = None) -> Learnt:
     """Learn a build and return the outcome, which is not kept yet. `say` gets a sentence for each step.
 
-    Raises BufferlabError when this host, or this build, cannot be learnt.
+    `program` is the file of its server, where another one may have its path by now (of_process.py). Raises
+    BufferlabError when this host, or this build, cannot be learnt.
     """
     started = time.monotonic()
     page_sites.require_processor()
     if not str(build.binary).isprintable():
         what = "the core takes no path with bytes that are not UTF-8, or cannot be printed"
         raise SpecError(what, str(build.binary), "name it by a link of another name")
-    work = _workplace()
+    work = workplace()
     try:
-        outcome = _learnt(build, work, say, started)
+        outcome = _learnt(build, work, say, started, program)
     except ServerError as error:
         what = f"the build cannot be learnt here: {error}"
         raise EnvironmentLackingError(what, str(work), "free some space there, or try again") from error
-    if page_sites.text_sha256(build.binary) != outcome.entry.text_sha256:
+    if page_sites.text_sha256(program or build.binary) != outcome.entry.text_sha256:
         what = "the program was replaced while it was learnt"
         raise EnvironmentLackingError(what, str(build.binary), "learn the new one: bufferlab learn BINARY")
     return outcome
 
 
-def _learnt(build: Build, work: Path, say: Say, started: float) -> Learnt:
+@contextmanager
+def own_folder(work: Path) -> Iterator[Path]:
+    """Context manager for a new folder in the workplace, through which servers' users pass."""
+    with marked.folder(work, f"{_PREFIX}{os.getpid()}-{secrets.token_hex(4)}", 0o711) as folder:
+        yield folder
+
+
+def _learnt(build: Build, work: Path, say: Say, started: float, program: Path | None) -> Learnt:
     family, name = registry.family(build.flavour), f"{SERVERS[build.flavour]} {build.version}"
     lesson = family.lesson
     assert lesson
-    with marked.folder(work, f"{_PREFIX}{os.getpid()}-{secrets.token_hex(4)}", 0o711) as folder:
+    with own_folder(work) as folder:
         private_copy.require_reachable(build, folder)
-        copy = private_copy.copied(build, folder / "install", lesson)
+        copy = private_copy.copied(build, folder / "install", lesson, program)
         # The original may be replaced meanwhile.
         links = recording.links_work()
         proposal, tries = _proposed(copy, build, lesson, links)
@@ -167,7 +175,7 @@ def _proofs(place: PrivateCopy, settings: Mapping[str, Any], links: bool, say: S
     return proofs
 
 
-def _workplace() -> Path:
+def workplace() -> Path:
     """Return the folder of private copies, without those that killed learners left. Raises EnvironmentLackingError."""
     work = learnt.folder().parent / learnt.WORK
     if any(one in str(work) for one in " :$"):
@@ -187,30 +195,36 @@ def _workplace() -> Path:
     return work
 
 
-def kept(build: Build) -> LearntEntry:
-    """Return what this host has learnt of a build. Raises SpecError if that is nothing, and as `learnt.of_build`."""
-    entry = learnt.of_build(page_sites.text_sha256(build.binary), build.binary)
+def kept(build: Build, program: Path | None = None) -> LearntEntry:
+    """Return what this host has learnt of a build. Raises SpecError if that is nothing, and as `learnt.of_build`.
+
+    `program` is as in `learn`.
+    """
+    program = program or build.binary
+    entry = learnt.of_build(page_sites.text_sha256(program), program)
     if entry is None:
-        if page_sites.known(registry.family(build.flavour).page_sites_table, build.binary):
+        if page_sites.known(registry.family(build.flavour).page_sites_table, program):
             what = "the sites of this build are part of bufferlab: nothing was learnt"
             raise SpecError(what, str(build.binary), "docs/page-trace.md lists these builds")
         raise SpecError("this build was not learnt here", str(build.binary), f"bufferlab learn {build.binary}")
     return entry
 
 
-def taken(build: Build, source: Path) -> LearntEntry:
+def taken(build: Build, source: Path, program: Path | None = None) -> LearntEntry:
     """Keep what another host learnt of the same build, from its file; return it.
 
-    Raises SpecError for an entry of another build, and what `learnt.read` raises. Root's file must be root's alone.
+    `program` is as in `learn`. Raises SpecError for an entry of another build, and what `learnt.read` raises. Root's
+    file must be root's alone.
     """
     try:
         entry = learnt.read(source, by_root_alone=os.geteuid() == 0)
     except FileNotFoundError as error:
         raise SpecError("there is no such file", f"--from {source}", "name the file of `learn --save`") from error
-    if entry.text_sha256 != page_sites.text_sha256(build.binary):
+    program = program or build.binary
+    if entry.text_sha256 != page_sites.text_sha256(program):
         what = f"the file is of {entry.server}, and this program is another build"
         raise SpecError(what, f"--from {source}", f"learn it here: bufferlab learn {build.binary}")
-    learnt.require_instructions(entry.settings, build.binary)
+    learnt.require_instructions(entry.settings, program)
     keep(entry, None)
     return entry
 
@@ -234,10 +248,10 @@ def keep(entry: LearntEntry, save: Path | None) -> None:
             raise EnvironmentLackingError(what, where, hint) from error
 
 
-def serves_root(outcome: Learnt) -> bool:
-    """Return whether root's `advise --tier full` takes the entry that this host keeps."""
+def serves_root(outcome: Learnt, program: Path | None = None) -> bool:
+    """Return whether root's `advise --tier full` takes the entry that this host keeps. `program` is as in `learn`."""
     with suppress(BufferlabError):
-        entry = learnt.of_build(outcome.entry.text_sha256, outcome.build.binary, by_root_alone=True)
+        entry = learnt.of_build(outcome.entry.text_sha256, program or outcome.build.binary, by_root_alone=True)
         return entry is not None and "links" in entry.proof["by"]
     return False
 

@@ -46,14 +46,15 @@ def require_reachable(build: Build, folder: Path) -> None:
         user.require_reachable(needed, user.server_user())
 
 
-def copied(build: Build, folder: Path, lesson: Lesson) -> Build:
+def copied(build: Build, folder: Path, lesson: Lesson, program: Path | None = None) -> Build:
     """Return the build with a copy of its programs in `folder`, beside links to its other files.
 
-    A PostgreSQL finds its files from where its program lies (port/path.c), so the copy lies as the original does.
-    Raises EnvironmentLackingError for a program that cannot be copied, or that the server's user may not read.
+    `program` is the file to copy as the server, where another one has its path by now. A PostgreSQL finds its files
+    from where its program lies (port/path.c), so the copy lies as the original does. Raises EnvironmentLackingError for
+    a program that cannot be copied, or that the server's user may not read.
     """
     try:
-        return _copied(build, folder, lesson.programs)
+        return _copied(build, folder, lesson.programs, program or build.binary.resolve())
     except OSError as error:
         what = f"the programs cannot be copied: {error.strerror or error}"
         raise EnvironmentLackingError(
@@ -61,7 +62,7 @@ def copied(build: Build, folder: Path, lesson: Lesson) -> Build:
         ) from error
 
 
-def _copied(build: Build, folder: Path, programs: tuple[str, ...]) -> Build:
+def _copied(build: Build, folder: Path, programs: tuple[str, ...], program: Path) -> Build:
     binary = build.binary.resolve()
     root = [binary.parent, *takewhile(lambda above: os.access(above, os.R_OK), binary.parents[:_LEVELS])][-1]
     place = folder
@@ -76,10 +77,10 @@ def _copied(build: Build, folder: Path, programs: tuple[str, ...]) -> Build:
         (place / library.name).symlink_to(library)
     # initdb looks for a server of its own name beside it.
     server, *others = programs
-    _copy(binary, place / server)
+    _copy(program, place / server)
     for name in others:
-        if (program := binary.with_name(name)).is_file():
-            _copy(program, place / name)
+        if (other := binary.with_name(name)).is_file():
+            _copy(other, place / name)
     return replace(build, binary=place / server)
 
 

@@ -9,7 +9,6 @@ file too, so such a server is a reason to refuse.
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -27,7 +26,7 @@ from bufferlab.engines.servers.builds import Flavour
 from bufferlab.engines.servers.look import Facts, NotTold
 from bufferlab.engines.servers.page_sites import PageSites
 from bufferlab.errors import EnvironmentLackingError, SpecError
-from bufferlab.live import frames
+from bufferlab.live import frames, server_program
 from bufferlab.live.buffer_list import BufferList
 from bufferlab.proc_stat import stat_fields
 from bufferlab.results.trace_words import hint_for, page_trace_words
@@ -53,7 +52,6 @@ def stop_us(flavour: Flavour, tier: Tier) -> float:
     return _OFTEN_US[flavour] if tier == "full" else frames.CALL_US
 
 
-_PROGRAMS = ("mysqld", "mariadbd", "postgres")
 _THREADS = 1 << 16
 
 
@@ -116,9 +114,9 @@ def plan(pid: int, facts: Facts, tier: Tier, proc: Path = Path("/proc")) -> Live
 def _of_sites(pid: int, flavour: Flavour, proc: Path) -> SitePlan:
     page_sites.require_processor()
     try:
-        binary, program = _binary(proc / str(pid))
+        found = server_program.of_process(proc / str(pid))
+        binary, program, elsewhere = found.file, found.path, found.elsewhere
         sites = page_sites.known(registry.family(flavour).page_sites_table, binary, in_use=True)
-        elsewhere = os.readlink(proc / f"{pid}/ns/mnt") != os.readlink(proc / "self/ns/mnt")
     except PermissionError as error:
         what = "page accesses of a server that runs cannot be recorded: this user may not look at its process"
         raise EnvironmentLackingError(what, f"process {pid}", "run as root on the server's host") from error
@@ -129,7 +127,8 @@ def _of_sites(pid: int, flavour: Flavour, proc: Path) -> SitePlan:
     if sites is None:
         hint = "`bufferlab doctor` lists builds that can be traced; what the server's own counters tell needs no trace"
         if flavour in page_sites.LEARNABLE and not elsewhere:
-            hint = f"learn it on a private server, which takes some seconds: sudo bufferlab learn {program}"
+            which = f"--pid {pid}" if found.is_replaced else program
+            hint = f"learn it on a private server, which takes some seconds: sudo bufferlab learn {which}"
         raise SpecError(
             "page accesses of this server cannot be recorded: it is not known where this build's functions get, read"
             " and evict a page",
@@ -277,16 +276,6 @@ def _ended(told: Mapping[str, Any], stopped: bool) -> Ended:
         ended: Ended = told["state"]
         return ended
     return "stopped" if stopped else "whole"
-
-
-def _binary(process: Path) -> tuple[Path, str]:
-    """Return the path by which the kernel finds a server's binary, and the path by which the server sees it."""
-    exe = process / "exe"
-    if page_sites.is_loader(exe):
-        for code in page_sites.mapped_code(process):
-            if Path(code.path).name in _PROGRAMS:
-                return Path(f"{process}/root{code.path}"), code.path
-    return exe, os.readlink(exe).removesuffix(" (deleted)")
 
 
 def _belongs(pid: int, server: int, proc: Path) -> bool:

@@ -1,0 +1,65 @@
+"""Finds the program of a server's process: the file that the process runs, even if another file has its name by now.
+
+The kernel names the file in /proc/PID/exe (proc_pid_exe(5)). Behind a dynamic loader it is the server's file whose code
+is mapped. A process may see other files than we do, as in a container. A service of systemd has a mount namespace of
+its own, in which it may see our files (systemd.exec(5), PrivateTmp); so folders are compared, not namespaces.
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from bufferlab.engines.servers import page_sites
+
+PROGRAMS = ("mysqld", "mariadbd", "postgres")
+"""The names of servers' programs."""
+_DELETED = " (deleted)"
+
+
+@dataclass(frozen=True)
+class ServerProgram:
+    """The program of a server's process."""
+
+    file: Path
+    """The path by which the kernel finds it, even in a container or if replaced on the disk."""
+    path: str
+    """Its path, as the process sees it."""
+    elsewhere: bool
+    """Whether the process sees other files at this path than we do, because it is in a container or a chroot."""
+
+    @property
+    def is_replaced(self) -> bool:
+        """Whether another file has the path by now, or none."""
+        return _identity(Path(self.path)) != _identity(self.file)
+
+
+def of_process(process: Path) -> ServerProgram:
+    """Return the program of the process of this folder of /proc, which may be no server's.
+
+    Raises PermissionError for a process that this user may not look at, and FileNotFoundError for one that has ended.
+    """
+    exe = process / "exe"
+    if page_sites.is_loader(exe):
+        for code in page_sites.mapped_code(process):
+            if Path(code.path).name in PROGRAMS:
+                return ServerProgram(Path(f"{process}/root{code.path}"), code.path, _elsewhere(process, code.path))
+    path = os.readlink(exe).removesuffix(_DELETED)
+    return ServerProgram(exe, path, _elsewhere(process, path))
+
+
+def _elsewhere(process: Path, path: str) -> bool:
+    root = (process / "root").stat()
+    folder = Path(path).parent
+    is_ours = os.path.samestat(root, Path("/").stat())
+    return not is_ours or _identity(Path(f"{process}/root{folder}")) != _identity(folder)
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    """Return the device and the inode of a file; None if there is none that this user can find."""
+    with suppress(FileNotFoundError, NotADirectoryError, PermissionError):
+        found = path.stat()
+        return found.st_dev, found.st_ino
+    return None
