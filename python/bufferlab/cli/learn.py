@@ -53,7 +53,7 @@ def command(
 
     \b
       bufferlab learn /usr/lib/postgresql/17/bin/postgres
-      sudo bufferlab learn --pid "$(pgrep --oldest mariadbd)"
+      sudo bufferlab learn --pid "$(pgrep -o mariadbd)"
       sudo bufferlab learn /usr/lib/postgresql/17/bin/postgres --save postgres-17.json
       sudo bufferlab learn /usr/lib/postgresql/17/bin/postgres --from postgres-17.json
     """

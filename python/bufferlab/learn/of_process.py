@@ -22,7 +22,7 @@ from bufferlab.live.server_program import ServerProgram
 from bufferlab.proc_stat import stat_fields
 
 _PROC = Path("/proc")
-_WHICH = "name the first process of a server: pgrep --oldest '^(mysqld|mariadbd|postgres)$'"
+_WHICH = "name the first process of a server: pgrep -o '^(mysqld|mariadbd|postgres)$'"
 
 
 @contextmanager
