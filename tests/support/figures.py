@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from contextlib import contextmanager
 from html import escape
 from typing import Any
 
@@ -43,6 +44,23 @@ def install() -> None:
         svg._document = drawn_if_asked
 
 
+@contextmanager
+def blank() -> Iterator[None]:
+    """Leave figures blank for a while, in a test that asks for figures."""
+    asked = os.environ.get(_DRAWN, "no")
+    _ask("no")
+    try:
+        yield
+    finally:
+        _ask(asked)
+
+
+def _ask(drawn: str) -> None:
+    if os.environ.get(_DRAWN) != drawn:
+        os.environ[_DRAWN] = drawn
+        svg.draw.cache_clear()
+
+
 def pytest_configure() -> None:
     """Every lane begins so."""
     install()
@@ -51,8 +69,5 @@ def pytest_configure() -> None:
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
     """Tell this test's figures, and those of its module's fixtures and its commands, whether it looks at them."""
-    asked = "yes" if item.get_closest_marker("figures") else "no"
-    if os.environ.get(_DRAWN) != asked:
-        os.environ[_DRAWN] = asked
-        svg.draw.cache_clear()
+    _ask("yes" if item.get_closest_marker("figures") else "no")
     return (yield)
