@@ -21,6 +21,7 @@ from bufferlab.report.running import Running, write_page
 from bufferlab.spec import Overrides
 from support.chromium import chromium, console_messages, fetched, look
 from support.fake import Bench
+from support.figures import blank
 from support.synthetic import BUFFER_SIZE, Sweep, build
 
 pytestmark = [pytest.mark.browser, pytest.mark.figures]
@@ -162,9 +163,10 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def failing_page(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return the page of a sweep of which checks failed."""
+    """Return the page of a sweep of which checks failed, whose tables alone are looked at."""
     sweep = build(tmp_path_factory.mktemp("failing"), Sweep(truths=BUFFER_SIZE[:3], gate="cap", lost_latencies=5))
-    publish(sweep)
+    with blank():
+        publish(sweep)
     return sweep.path / "report.html"
 
 

@@ -58,8 +58,13 @@ def _texts_of(file: Path) -> Iterator[str]:
             yield node.value
 
 
-def _commands() -> Iterator[tuple[str, click.Command]]:
-    """Yield all commands, those below others too, with their names."""
+@cache
+def _commands() -> tuple[tuple[str, click.Command], ...]:
+    """Return all commands, those below others too, with their names."""
+    return tuple(_found_commands())
+
+
+def _found_commands() -> Iterator[tuple[str, click.Command]]:
     context = click.Context(group)
     for name in COMMANDS:
         command = group.get_command(context, name)

@@ -8,28 +8,57 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from contextlib import contextmanager
+from html import escape
 from typing import Any
 
 import pytest
 
 from bufferlab.report.figures import svg
-from bufferlab.report.figures.canvas import WIDTH_IN
+from bufferlab.texts import printable
 
 #: What a test's commands inherit.
 _DRAWN = "BUFFERLAB_TEST_FIGURES"
+#: A sheet with the words that matplotlib writes of a figure, whose plot it lacks.
+_BLANK = """\
+<?xml version="1.0" encoding="utf-8" standalone="no"?>
+<svg xmlns="http://www.w3.org/2000/svg" width="460pt" height="72pt" viewBox="0 0 460 72" version="1.1">
+ {ground}
+ <metadata><title>{title}</title></metadata>
+ <g id="figure_1"><text x="4" y="68">{source}</text></g>
+</svg>
+"""
 
 
 def install() -> None:
-    """From now on this process and its forks draw a blank sheet for each figure, unless a test asks for figures."""
-    drawn = svg._drawn
+    """From now on this process and its forks leave each figure blank, unless a test asks for figures."""
+    document = svg._document
 
-    def drawn_if_asked(plot: Any) -> Any:
-        from matplotlib.figure import Figure
-
-        return drawn(plot) if os.environ.get(_DRAWN) == "yes" else Figure(figsize=(WIDTH_IN, 1.0))
+    def drawn_if_asked(figure: Any) -> str:
+        if os.environ.get(_DRAWN) == "yes":
+            return document(figure)
+        words = {"title": escape(figure.title), "source": escape(figure.source or "")}
+        return printable(_BLANK.format(ground=svg._GROUND, **words))
 
     if os.environ.get("BUFFERLAB_TEST_COMMANDS") != "exec":
-        svg._drawn = drawn_if_asked
+        svg._document = drawn_if_asked
+
+
+@contextmanager
+def blank() -> Iterator[None]:
+    """Leave figures blank for a while, in a test that asks for figures."""
+    asked = os.environ.get(_DRAWN, "no")
+    _ask("no")
+    try:
+        yield
+    finally:
+        _ask(asked)
+
+
+def _ask(drawn: str) -> None:
+    if os.environ.get(_DRAWN) != drawn:
+        os.environ[_DRAWN] = drawn
+        svg.draw.cache_clear()
 
 
 def pytest_configure() -> None:
@@ -40,8 +69,5 @@ def pytest_configure() -> None:
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
     """Tell this test's figures, and those of its module's fixtures and its commands, whether it looks at them."""
-    asked = "yes" if item.get_closest_marker("figures") else "no"
-    if os.environ.get(_DRAWN) != asked:
-        os.environ[_DRAWN] = asked
-        svg.draw.cache_clear()
+    _ask("yes" if item.get_closest_marker("figures") else "no")
     return (yield)

@@ -147,9 +147,11 @@ def _serve() -> None:
             importlib.import_module(module.name)
     for name in _LIBRARIES:
         importlib.import_module(name)
+    from bufferlab.report import html
     from bufferlab.results import decoding
     from support import figures, forked
 
+    html._template()  # Compiled here, not by each command that writes a page.
     forked.install()
     figures.install()
     gc.freeze()

@@ -98,7 +98,8 @@ def counts(document: Mapping[str, Any]) -> list[Any]:
 def test_a_window_has_as_many_transactions_as_were_asked(bench: Bench, tmp_path: Path) -> None:
     for asked, played in ((None, 300), (450, 450)):
         with bench.in_environment():
-            folder = predict_sweep(written(tmp_path, **SQLITE), Overrides(transactions=asked), bench.out).folder
+            path = written(tmp_path, **SQLITE | {"sweep": 'pool_size = ["10%"]'})
+            folder = predict_sweep(path, Overrides(transactions=asked), bench.out).folder
         assert {record.run.measured.transactions for record in folder.runs() if record.run.measured} == {played}
 
 

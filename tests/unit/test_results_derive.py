@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -337,14 +338,19 @@ def test_a_gauge_is_sampled_from_edge_to_edge() -> None:
 
 def test_a_formula_names_every_metric_that_decides_its_value(tmp_path: Path) -> None:
     kinds = {"sqlite": Sweep(), "innodb": scan_depth(), "postgres": memory_split()}
-    made = [build(tmp_path / name, sweep) for name, sweep in kinds.items()]
+    one = {"blocks": 1, "transactions": 4600, "warm_up_seconds": 2}
+    made = [build(tmp_path / name, replace(of, truths=of.truths[:1], **one)) for name, of in kinds.items()]
     real = [open_sweep(FIXTURES / name) for name in ("prediction/measured", "sweeps/before")]
     for sweep in (*made, *real):
         rows = next(record for record in sweep.runs() if record.ok).samples()
         whole = derived_values(rows)
+        windows: dict[frozenset[str], Window] = {}
         for name, value in whole.items():
             formula = registry().metric(name).quantity()
-            needed = Window.of(rows.filter(rows["metric"].is_in(formula.reads)), courses=registry().courses)
+            if formula.reads not in windows:
+                those = rows.filter(rows["metric"].is_in(formula.reads))
+                windows[formula.reads] = Window.of(those, courses=registry().courses)
+            needed = windows[formula.reads]
             if needed.seconds is not None:
                 assert formula.evaluate(needed) == value, name
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -22,7 +23,9 @@ from bufferlab.results.window import Value
 from support.synthetic import Sweep, build
 from support.synthetic_postgres import SPLITS, Postgres, memory_split
 
+#: Without noise, in short windows: what is planted does not depend on them, and there are fewer samples to write.
 QUIET = {"noise": 0.0, "block_noise": 0.0, "throughput_noise": 0.0, "blocks": 1}
+QUIET |= {"warm_up_seconds": 2, "transactions": 5750}
 
 
 def runs(folder: Path, sweep: Sweep) -> list[MeasuredRun]:
@@ -35,8 +38,9 @@ def value(run: MeasuredRun, name: str) -> float:
     return value
 
 
-def checks(folder: Path, sweep: Sweep) -> dict[str, Check]:
-    return {check.name: check for check in check_sweep(runs(folder, sweep))}
+def checks(folder: Path, **changes: Any) -> dict[str, Check]:
+    """The checks of a sweep of two blocks: each looks at single runs, or at all of a point."""
+    return {check.name: check for check in check_sweep(runs(folder, memory_split(**{"blocks": 2, **changes})))}
 
 
 @pytest.fixture(scope="module")
@@ -130,7 +134,7 @@ def test_every_counter_says_where_its_number_comes_from() -> None:
 
 @pytest.mark.parametrize("version", ["15.18", "16.10", "17.2", "18.0"])
 def test_a_healthy_sweep_passes_every_check_that_its_version_can_make(tmp_path: Path, version: str) -> None:
-    found = checks(tmp_path, memory_split(kind=Postgres(version=version)))
+    found = checks(tmp_path, kind=Postgres(version=version))
     assert [check for check in found.values() if check.status == "failed"] == []
     passed = {name for name, check in found.items() if check.status == "passed"}
     assert {"page_gets_constant", "postgres_commits", "postgres_tables", "postgres_split"} <= passed
@@ -140,7 +144,7 @@ def test_a_healthy_sweep_passes_every_check_that_its_version_can_make(tmp_path: 
 
 
 def test_with_direct_io_the_bytes_of_server_and_device_are_compared(tmp_path: Path) -> None:
-    found = checks(tmp_path, memory_split(kind=Postgres(version="17.2", io_direct="data")))
+    found = checks(tmp_path, kind=Postgres(version="17.2", io_direct="data"))
     assert found["device_read_bytes"].status == "passed"
     assert found["process_read_bytes"].status == "passed"
     assert found["postgres_split"].status == "not_applicable"
@@ -157,17 +161,17 @@ def test_with_direct_io_the_bytes_of_server_and_device_are_compared(tmp_path: Pa
     ],
 )
 def test_each_check_finds_the_fault_it_is_there_for(tmp_path: Path, check: str, fault: dict[str, object]) -> None:
-    found = checks(tmp_path, memory_split(**fault))
+    found = checks(tmp_path, **fault)
     assert found[check].status == "failed", found[check]
 
 
 def test_pages_that_one_view_counts_twice_where_sessions_meet_are_no_fault(tmp_path: Path) -> None:
-    met = memory_split(scale={"postgres_io_pages_read": 0.88}, kind=Postgres(version="18.0"))
-    assert checks(tmp_path, met)["postgres_io_reads"].status == "passed"
+    found = checks(tmp_path, scale={"postgres_io_pages_read": 0.88}, kind=Postgres(version="18.0"))
+    assert found["postgres_io_reads"].status == "passed"
 
 
 def test_reading_ahead_is_no_fault_and_the_split_is_said_not_to_be_told(tmp_path: Path) -> None:
-    found = checks(tmp_path, memory_split(truths=SPLITS[2:], kind=Postgres(read_ahead=3.0)))["postgres_split"]
+    found = checks(tmp_path, truths=SPLITS[2:], kind=Postgres(read_ahead=3.0))["postgres_split"]
     assert found.status == "not_applicable"
     assert found.detail == metrics.NO_SPLIT
 

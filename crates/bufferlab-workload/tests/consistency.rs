@@ -4,7 +4,7 @@
 mod support;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 use bufferlab_workload::client::{Batch, Client, ClientError, Outcome, Workload};
 use bufferlab_workload::tpcc::schema::TableId::{
@@ -282,7 +282,7 @@ fn bad_credit_notes_every_payment_and_good_credit_none() {
 #[test]
 fn payments_are_recorded_with_both_names_and_rising_dates() {
     let (database, driver) = after_a_run();
-    let paid: Vec<&Row> = database.table(History).values().skip(30_000 * WAREHOUSES as usize).collect();
+    let paid: Vec<&Arc<Row>> = database.table(History).values().skip(30_000 * WAREHOUSES as usize).collect();
     assert_eq!(paid.len() as u64, driver.input_counts().payments);
     let mut last_date = 0;
     for row in paid {

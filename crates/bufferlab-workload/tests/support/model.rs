@@ -3,6 +3,7 @@
 //! It shares only the statements' names and the schema's column names with the driver.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use bufferlab_workload::client::{Batch, Client, ClientError, Value};
 use bufferlab_workload::tpcc::TpccConfig;
@@ -59,11 +60,12 @@ pub type Key = [i64; 4];
 /// A row, in the order of the schema's columns.
 pub type Row = Vec<Stored>;
 
-/// Every row of every table, and the old rows with which an open transaction can be rolled back.
+/// Every row of every table, and the old rows with which an open transaction can be rolled back. A copy shares the rows
+/// that neither changes: a million rows of texts take most of a test's time otherwise.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Database {
-    tables: BTreeMap<TableId, BTreeMap<Key, Row>>,
-    undo: Vec<(TableId, Key, Option<Row>)>,
+    tables: BTreeMap<TableId, BTreeMap<Key, Arc<Row>>>,
+    undo: Vec<(TableId, Key, Option<Arc<Row>>)>,
     open: bool,
     read_only: bool,
     /// Every call since the last `begin`: the statement and its parameters.
@@ -111,12 +113,12 @@ impl Database {
         database
     }
 
-    pub fn table(&self, table: TableId) -> &BTreeMap<Key, Row> {
+    pub fn table(&self, table: TableId) -> &BTreeMap<Key, Arc<Row>> {
         &self.tables[&table]
     }
 
     /// Returns the rows whose key begins with the numbers of `prefix`.
-    pub fn range(&self, table: TableId, prefix: &[i64]) -> impl Iterator<Item = (&Key, &Row)> + use<'_> {
+    pub fn range(&self, table: TableId, prefix: &[i64]) -> impl Iterator<Item = (&Key, &Arc<Row>)> + use<'_> {
         let (mut low, mut high) = ([i64::MIN; 4], [i64::MAX; 4]);
         low[..prefix.len()].copy_from_slice(prefix);
         high[..prefix.len()].copy_from_slice(prefix);
@@ -126,12 +128,12 @@ impl Database {
     /// Removes a row outside of any transaction.
     pub fn remove(&mut self, table: TableId, key: &[i64]) -> Row {
         let removed = self.tables.get_mut(&table).and_then(|rows| rows.remove(&key_of(key)));
-        removed.expect("the row to remove exists")
+        Arc::unwrap_or_clone(removed.expect("the row to remove exists"))
     }
 
     /// Inserts a row outside of any transaction. No row with its key may exist.
     pub fn put(&mut self, table: TableId, key: &[i64], row: Row) {
-        assert_eq!(self.tables.entry(table).or_default().insert(key_of(key), row), None);
+        assert_eq!(self.tables.entry(table).or_default().insert(key_of(key), Arc::new(row)), None);
     }
 
     pub fn value(&self, table: TableId, key: &[i64], name: &str) -> &Stored {
@@ -144,7 +146,7 @@ impl Database {
             0 => [rows.len() as i64, 0, 0, 0],
             columns => key_of(&row[..columns].iter().map(Stored::int).collect::<Vec<_>>()),
         };
-        let before = rows.insert(key, row);
+        let before = rows.insert(key, Arc::new(row));
         assert!(before.is_none(), "{} holds {key:?} twice", table.name());
         self.undo.push((table, key, None));
     }
@@ -162,7 +164,7 @@ impl Database {
     fn update(&mut self, table: TableId, key: Key, change: impl Fn(&mut Row)) -> bool {
         let Some(row) = self.tables.get_mut(&table).and_then(|rows| rows.get_mut(&key)) else { return false };
         self.undo.push((table, key, Some(row.clone())));
-        change(row);
+        change(Arc::make_mut(row));
         true
     }
 

@@ -90,6 +90,10 @@ _SOURCE_CHARACTERS = 60
 @lru_cache(maxsize=256)
 def draw(figure: Figure) -> str:
     """Return the figure as a standalone SVG document on a white background."""
+    return _document(figure)
+
+
+def _document(figure: Figure) -> str:
     import matplotlib as mpl
 
     with mpl.rc_context(), warnings.catch_warnings():
