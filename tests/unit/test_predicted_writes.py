@@ -170,7 +170,7 @@ def test_the_report_and_accuracy_have_the_writes(bench: Bench, tmp_path: Path) -
     assert (own["measured"]["value"], own["least"], own["most"]) == (14.5, 15, 15)
     assert own["error"] == pytest.approx(30 / 29 - 1)
     by_model = (30 * 2 * 16384 + BYTES * CHANGES) / 2
-    assert (own["storage_bytes"]["value"], own["least_bytes"]) == (pytest.approx(550_000), by_model)
+    assert (own["written_bytes"]["value"], own["least_bytes"]) == (pytest.approx(550_000), by_model)
     assert own["bytes_error"] == pytest.approx(by_model / 550_000 - 1)
 
 

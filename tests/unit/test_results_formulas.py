@@ -96,6 +96,7 @@ PER_WORK: dict[str, float] = {
     "read_bytes": C["db_read_bytes"],
     "write_bytes": C["db_write_bytes"],
     "storage_write_bytes": C["server_write_bytes"],
+    "call_write_bytes": C["server_call_write_bytes"],
     "frame_requests": SEARCHES,
     "free_list_hits": SEARCHES - LOOPS + FAILURES,
     "lru_scan_hits": LOOPS - WAITS,

@@ -14,7 +14,7 @@ const NAME: &str = "server";
 /// for its own counters, its threads went on.
 const AT_EDGE: &str = "server_edge_read_bytes";
 /// The names of the server's counters, in the order of [`Totals`].
-const COUNTERS: [&str; 7] = [
+const COUNTERS: [&str; 8] = [
     "server_read_bytes",
     "server_write_bytes",
     "server_user_us",
@@ -22,9 +22,11 @@ const COUNTERS: [&str; 7] = [
     "server_minor_faults",
     "server_major_faults",
     "server_call_read_bytes",
+    "server_call_write_bytes",
 ];
 
-/// Bytes read and written, clock ticks in user and in system mode, page faults without and with I/O, bytes of read calls.
+/// Bytes read and written, clock ticks in user and in system mode, page faults without and with I/O, bytes of read and
+/// of write calls.
 type Totals = [Option<u64>; COUNTERS.len()];
 
 /// The probe of another process and its children.
@@ -71,9 +73,13 @@ impl ServerProbe {
         let of_bytes = |take: fn(&io::StorageBytes) -> Option<u64>| bytes.as_ref().map(take).map_err(Arc::clone);
         let of_stat = |place: usize| stat.as_ref().map(|stat| totals_of(stat)[place]).map_err(Arc::clone);
         // The kernel itself adds the bytes of such children to their parent's.
-        let [read, written, of_calls] =
-            [of_bytes(|b| b.read_bytes), of_bytes(|b| b.write_bytes), of_bytes(|b| b.call_read_bytes)];
-        [read, written, of_stat(2), of_stat(3), of_stat(4), of_stat(5), of_calls]
+        let [read, written, call_read, call_written] = [
+            of_bytes(|b| b.read_bytes),
+            of_bytes(|b| b.write_bytes),
+            of_bytes(|b| b.call_read_bytes),
+            of_bytes(|b| b.call_write_bytes),
+        ];
+        [read, written, of_stat(2), of_stat(3), of_stat(4), of_stat(5), call_read, call_written]
     }
 
     /// Returns the numbers of the server's living children; none if the kernel does not report them.
@@ -93,6 +99,7 @@ fn totals_of(stat: &process_stat::ProcessStat) -> Totals {
         with(stat.minor_faults, stat.children_minor_faults),
         with(stat.major_faults, stat.children_major_faults),
         None,
+        None,
     ]
 }
 
@@ -101,7 +108,8 @@ fn child(pid: u64) -> Option<(Totals, u64)> {
     let read = |file: &str| std::fs::read(format!("/proc/{pid}/{file}")).ok();
     let mut totals = totals_of(&process_stat::process_stat(&read("stat")?));
     let bytes = io::storage_bytes(&read("io")?);
-    (totals[0], totals[1], totals[6]) = (bytes.read_bytes, bytes.write_bytes, bytes.call_read_bytes);
+    (totals[0], totals[1]) = (bytes.read_bytes, bytes.write_bytes);
+    (totals[6], totals[7]) = (bytes.call_read_bytes, bytes.call_write_bytes);
     let memory = read("statm")?;
     // Every account includes shared memory: count only a child's own.
     let own_pages = io::resident_pages(&memory)?.saturating_sub(io::shared_pages(&memory)?);

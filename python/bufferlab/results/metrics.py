@@ -307,6 +307,7 @@ class ServerMetrics(MetricTable, probe="server", source="/proc/PID/io, stat and 
     server_minor_faults = counter("faults", "lower", "page faults of the server served without I/O")
     server_major_faults = counter("faults", "lower", "page faults of the server that needed I/O")
     server_call_read_bytes = counter("bytes", "neither", "bytes of the server's read calls, served by the page cache or by storage")
+    server_call_write_bytes = counter("bytes", "neither", "bytes of the server's write calls, into the page cache or to storage")
     server_resident_bytes = gauge("bytes", "neither", "resident memory of the server")
     server_edge_read_bytes = gauge("bytes", "neither", "bytes it read while an edge was sampled: so far apart may its counters and the kernel's be")
 
@@ -445,7 +446,8 @@ class PerWork(MetricTable):
     writes = counted("pages", "lower", "Writes", "whole pages written to the database file", Engine.pages_written, long_window=True)
     read_bytes = counted("bytes", "lower", "Bytes read", "bytes read from the database file", Engine.db_read_bytes)
     write_bytes = counted("bytes", "lower", "Bytes written", "bytes written to the database file", Engine.db_write_bytes, long_window=True)
-    storage_write_bytes = counted("bytes", "lower", "Bytes sent to storage", "bytes that the server's processes sent to storage, by the kernel's count: data, copies, log and the rest", ServerMetrics.server_write_bytes, long_window=True)
+    storage_write_bytes = counted("bytes", "lower", "Bytes sent to storage", "bytes that the server's processes sent to storage, by the kernel's count: of a buffered file whole folios of the page cache, which may be many times the bytes written", ServerMetrics.server_write_bytes, long_window=True)
+    call_write_bytes = counted("bytes", "lower", "Bytes of write calls", "bytes of the write calls of the server's processes: data, copies, log and the rest", ServerMetrics.server_call_write_bytes, long_window=True)
     wal_read_bytes = counted("bytes", "lower", "Log bytes read", "bytes read from the write-ahead log", Engine.wal_read_bytes)
     wal_write_bytes = counted("bytes", "lower", "Log bytes written", "bytes written to the write-ahead log", Engine.wal_write_bytes, long_window=True)
     pages_created = counted("pages", "neither", "Pages created", "pages added to the database", Engine.pages_created)

@@ -1,22 +1,25 @@
 //! /proc/self/io and /proc/self/statm: bytes this process moved to and from storage, and its resident pages. Layout:
 //! proc(5). read_bytes counts bytes that reached the block layer, without hits in the page cache; rchar
-//! counts the bytes of read calls, hits in the page cache included.
+//! counts the bytes of read calls, hits in the page cache included, and wchar those of write calls. `write_bytes` counts
+//! all of a folio of the page cache as soon as a byte of it changes (mm/page-writeback.c, `folio_account_dirtied`).
 
 use super::{fields, named_numbers, number};
 
-/// Bytes of /proc/PID/io that reached the storage layer, and those that read calls asked for.
+/// Bytes of /proc/PID/io that reached the storage layer, and those of read and write calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub struct StorageBytes {
     pub read_bytes: Option<u64>,
     pub write_bytes: Option<u64>,
     pub call_read_bytes: Option<u64>,
+    pub call_write_bytes: Option<u64>,
 }
 
 /// Reads /proc/PID/io.
 pub fn storage_bytes(text: &[u8]) -> StorageBytes {
-    let [read_bytes, write_bytes, call_read_bytes] = named_numbers(text, ["read_bytes", "write_bytes", "rchar"]);
-    StorageBytes { read_bytes, write_bytes, call_read_bytes }
+    let [read_bytes, write_bytes, call_read_bytes, call_write_bytes] =
+        named_numbers(text, ["read_bytes", "write_bytes", "rchar", "wchar"]);
+    StorageBytes { read_bytes, write_bytes, call_read_bytes, call_write_bytes }
 }
 
 /// Returns the resident pages from /proc/PID/statm, its second field.

@@ -32,8 +32,9 @@ class PointWrites:
     why_not: str | None
     """The reason why writes are not predicted; None if they are."""
     doubts: tuple[str, ...]
-    storage_bytes: Estimate | None
-    """The bytes that the server's processes sent to storage, by the kernel's count; None if it did not count them."""
+    written_bytes: Estimate | None
+    """The bytes that the server's processes wrote, by the kernel's count; None if it did not count them. With direct
+    I/O they are those sent to storage, else those of write calls."""
     least_bytes: float | None
     """The lower end of the predicted bytes of pages, copies and log; None if they are not predicted."""
     most_bytes: float | None
@@ -41,7 +42,7 @@ class PointWrites:
     @property
     def bytes_error(self) -> float | None:
         """Return how far the nearer end of the predicted bytes is from the measured mean; 0.01 is 1 %."""
-        return None if self.storage_bytes is None else _error(self.storage_bytes, self.least_bytes, self.most_bytes)
+        return None if self.written_bytes is None else _error(self.written_bytes, self.least_bytes, self.most_bytes)
 
     @property
     def error(self) -> float | None:
@@ -66,9 +67,10 @@ def _error(measured: Estimate, least: float | None, most: float | None) -> float
 def written(sides: Sides, unit: Work) -> Iterable[PointWrites]:
     """Yield the writes of each point on both sides, for predictions of a model that knows writes."""
     for match in sides.matched:
-        mean, of_storage = (
-            _mean(sides.a, f"{count}_per_{unit}", match.a) for count in ("writes", "storage_write_bytes")
-        )
+        # Of a buffered file the kernel counts whole folios of the page cache as sent to storage.
+        is_direct = all(run.engine.reads_directly(run) for run in match.a.ok)
+        count = "storage_write_bytes" if is_direct else "call_write_bytes"
+        mean, in_bytes = (_mean(sides.a, f"{name}_per_{unit}", match.a) for name in ("writes", count))
         told = [one for run in match.b.ok if (one := run.run.prediction) and one.writes]
         if mean is None or len(told) != 1 or (writes := told[0].writes) is None:
             continue
@@ -80,7 +82,7 @@ def written(sides: Sides, unit: Work) -> Iterable[PointWrites]:
             most=per["most"][unit] if per else None,
             why_not=None if per else writes.why_not,
             doubts=tuple(doubt.name for doubt in writes.doubts),
-            storage_bytes=of_storage,
+            written_bytes=in_bytes,
             least_bytes=min(sent, default=None),
             most_bytes=max(sent, default=None),
         )
@@ -98,6 +100,8 @@ def answer(found: Sequence[PointWrites], unit: Work) -> str:
         return ""
     title, where = declared(f"writes_per_{unit}").label, "at all" if len(errors) == len(found) else "at"
     largest = max(errors, key=abs)
+    if len(found) == 1:
+        return f"{title} that the model predicts are within {abs(100 * largest):.1f} % of the measured ones."
     return (
         f"{title} that the model predicts are within {abs(100 * largest):.1f} % of the measured ones {where} "
         f"{words.plural(len(errors), 'point')}."
@@ -106,8 +110,8 @@ def answer(found: Sequence[PointWrites], unit: Work) -> str:
 
 def table(found: Sequence[PointWrites], unit: Work) -> Table:
     """Return the table of measured and predicted writes."""
-    metric, of_storage = (declared(f"{count}_per_{unit}") for count in ("writes", "storage_write_bytes"))
-    heads = ("<Point", "n", "Measured", "Model", "Error", "<In the interval", "<Doubts", "Bytes to storage",
+    metric, of_bytes = (declared(f"{count}_per_{unit}") for count in ("writes", "storage_write_bytes"))
+    heads = ("<Point", "n", "Measured", "Model", "Error", "<In the interval", "<Doubts", "Bytes measured",
              "Bytes by the model", "Error of bytes")  # fmt: skip
     rows = [
         (
@@ -118,7 +122,7 @@ def table(found: Sequence[PointWrites], unit: Work) -> Table:
             words.signed_share(one.error),
             _YES[one.inside],
             ", ".join(name.replace("_", " ") for name in one.doubts),
-            words.cell(of_storage, one.storage_bytes),
+            words.cell(of_bytes, one.written_bytes),
             _in_bytes(one),
             words.signed_share(one.bytes_error),
         )
@@ -126,10 +130,10 @@ def table(found: Sequence[PointWrites], unit: Work) -> Table:
     ]
     caption = (
         f"{words.axis_title(metric)}. Measured: mean with its 95 % interval. A prediction with two ends is a range: "
-        "its error is that of the nearer end, and 0 if the mean lies in the range. Bytes to storage are those of the "
-        "server's processes by the kernel's count. The kernel counts whole pages of 4 KiB of a log that the page cache "
-        "holds, and a page of a buffered file once for several writes; the model counts the bytes of pages, copies and "
-        "log."
+        "its error is that of the nearer end, and 0 if the mean lies in the range. Bytes are those of the server's "
+        "processes by the kernel's count: with direct I/O those sent to storage, which have whole pages of a log that "
+        "the page cache holds, else those of write calls, which also have pages by which files grow, and pages of a log "
+        "that are written again at the next commit. The model has the bytes of pages, copies and log."
     )
     brief = ("Point", "n", "Measured", "Model", "Error", "In the interval", "Doubts")
     return Table.of("writes-accuracy", "Writes, point by point", heads, rows, caption, brief=brief)
