@@ -12,7 +12,8 @@
 #   > the device wrote at most 3 times the bytes of the calls
 #   > dropped from the cache and read at random: kB_wr/s is at most 2 times the bytes of the calls
 set -euo pipefail
-self=$(realpath "$0") work=$(mktemp -d -p /var/tmp)
+export TMPDIR=/var/tmp # /tmp may be memory
+self=$(realpath "$0") work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 apt-get install -qq -y --reinstall --download-only --no-install-recommends \
     -o Dir::Cache::archives="$work" -o APT::Sandbox::User=root sysstat=12.6.1-1 >/dev/null
