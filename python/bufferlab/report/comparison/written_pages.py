@@ -132,7 +132,7 @@ def table(found: Sequence[PointWrites], unit: Work) -> Table:
         f"{words.axis_title(metric)}. Measured: mean with its 95 % interval. A prediction with two ends is a range: "
         "its error is that of the nearer end, and 0 if the mean lies in the range. Bytes are those of the server's "
         "processes by the kernel's count: with direct I/O those sent to storage, which have whole pages of a log that "
-        "the page cache holds, else those of write calls, which also have pages by which files grow, and pages of a log "
+        "the page cache holds, else those of write calls, which also have pages by which files grow, and a log's pages "
         "that are written again at the next commit. The model has the bytes of pages, copies and log."
     )
     brief = ("Point", "n", "Measured", "Model", "Error", "In the interval", "Doubts")
