@@ -539,6 +539,21 @@ def test_the_sentence(advice: Advice, others: tuple[SizeEstimate, ...], words: s
     assert sentence.advised(advised(advice, *others)) == words
 
 
+def test_the_share_of_statement_time_bounds_what_a_larger_pool_saves(advice: Advice) -> None:
+    window = advice.seen.window
+    timed = {"read_ms": 31.0, "statement_ms": 1000.0}
+    seen = replace(
+        advice.seen,
+        window=replace(
+            window, totals={**window.totals, **timed}, seconds_of={**window.seconds_of, **dict.fromkeys(timed, 10.0)}
+        ),
+    )
+    larger, smaller = (replace(advised(advice, one), seen=seen) for one in (told(128, 80), told(48, 410, "full", 0.02)))
+    words = " Reads take 3.1 % of statement time: fewer reads can save no more than that."
+    assert sentence.advised(larger).endswith(words)
+    assert "statement time" not in sentence.advised(smaller)
+
+
 def test_the_table_of_a_terminal_has_each_size_in_one_line_of_80_characters(advice: Advice) -> None:
     sizes = (told(32, 12_300, half=0.25), told(48, 410, half=0.05), told(96, 390, half=0.05), told(128, 80))
     timed = [replace(one, read_ms_per_s=0.15 * (one.reads_per_s or 0)) for one in sizes]
