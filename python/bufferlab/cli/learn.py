@@ -53,7 +53,7 @@ def command(
 
     \b
       bufferlab learn /usr/lib/postgresql/17/bin/postgres
-      sudo bufferlab learn --pid "$(pgrep -o mariadbd)"
+      sudo bufferlab learn --pid "$(pgrep -xo mariadbd)"
       sudo bufferlab learn /usr/lib/postgresql/17/bin/postgres --save postgres-17.json
       sudo bufferlab learn /usr/lib/postgresql/17/bin/postgres --from postgres-17.json
     """
@@ -144,6 +144,8 @@ def _text(outcome: Learnt, program: Path | None, *, is_kept: bool) -> str:
         return f"{table}\n\n{name} was not learnt; nothing is kept:\n" + "\n".join(f"  {one}" for one in outcome.wrong)
     numbers, of_postgres = outcome.build.numbers, outcome.build.flavour == "postgres"
     uses = ["run --probe page-trace", "predict"] if numbers >= programs.OLDEST_MEASURED or not of_postgres else []
+    if learning.is_replaced(outcome, program):  # `run` starts the file that has the path by now.
+        uses = []
     if (numbers >= (look.OLDEST,) or not of_postgres) and learning.serves_root(outcome, program):
         uses.append("root's advise --tier full")
     found = f"{table}\n\n{name} was learnt in {outcome.seconds:.0f} s"

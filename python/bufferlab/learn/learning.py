@@ -200,14 +200,20 @@ def kept(build: Build, program: Path | None = None) -> LearntEntry:
 
     `program` is as in `learn`.
     """
+    hint = _hint(build, program)
     program = program or build.binary
     entry = learnt.of_build(page_sites.text_sha256(program), program)
     if entry is None:
         if page_sites.known(registry.family(build.flavour).page_sites_table, program):
             what = "the sites of this build are part of bufferlab: nothing was learnt"
             raise SpecError(what, str(build.binary), "docs/page-trace.md lists these builds")
-        raise SpecError("this build was not learnt here", str(build.binary), f"bufferlab learn {build.binary}")
+        raise SpecError("this build was not learnt here", str(build.binary), hint)
     return entry
+
+
+def _hint(build: Build, program: Path | None) -> str:
+    """Return the command that learns a build; `program` is as in `learn`."""
+    return f"bufferlab learn {build.binary}" if program is None else "bufferlab learn --pid N"
 
 
 def taken(build: Build, source: Path, program: Path | None = None) -> LearntEntry:
@@ -220,10 +226,11 @@ def taken(build: Build, source: Path, program: Path | None = None) -> LearntEntr
         entry = learnt.read(source, by_root_alone=os.geteuid() == 0)
     except FileNotFoundError as error:
         raise SpecError("there is no such file", f"--from {source}", "name the file of `learn --save`") from error
+    hint = _hint(build, program)
     program = program or build.binary
     if entry.text_sha256 != page_sites.text_sha256(program):
         what = f"the file is of {entry.server}, and this program is another build"
-        raise SpecError(what, f"--from {source}", f"learn it here: bufferlab learn {build.binary}")
+        raise SpecError(what, f"--from {source}", f"learn it here: {hint}")
     learnt.require_instructions(entry.settings, program)
     keep(entry, None)
     return entry
@@ -246,6 +253,13 @@ def keep(entry: LearntEntry, save: Path | None) -> None:
             where = str(place or learnt.path_of(entry.text_sha256))
             hint = "choose another file with --save" if place else "choose another cache with BUFFERLAB_CACHE"
             raise EnvironmentLackingError(what, where, hint) from error
+
+
+def is_replaced(outcome: Learnt, program: Path | None) -> bool:
+    """Return whether the path of the learnt program leads to another build by now, or to none."""
+    with suppress(OSError):
+        return program is not None and page_sites.text_sha256(outcome.build.binary) != outcome.entry.text_sha256
+    return True
 
 
 def serves_root(outcome: Learnt, program: Path | None = None) -> bool:

@@ -188,8 +188,8 @@ class Attachments:
         """Show an event of the server. If no answer is possible after it, detach and end the observation."""
         self.shown.say(f"{event.t_s:.0f} s  {event.what}")
         if event.kind in BROKEN:
-            self.close()
             self.is_over = True
+            self.close()
 
     @property
     def requested(self) -> bool:
@@ -302,7 +302,8 @@ class Attachments:
         """
         later = self.planned[self._place + 1 :]
         is_first = sum(one.recorded.tier == tier and one.recorded.ended == "rate" for one in self.attached) == 1
-        if is_first and any(one.tier == tier for one in later):
+        ends = self.is_over or self.stop.requested
+        if is_first and not ends and any(one.tier == tier for one in later):
             then = "The next window is recorded all the same"
         else:
             smaller = "; smaller pools can hardly be judged now" if tier == "full" else ""

@@ -21,8 +21,8 @@ _RESERVE = 2
 """How many times the free list should have the pages of the busiest second. In experiments/scan-depth on MySQL 5.7,
 6,400 pages and 128 free ones lasted: a depth of 1,024 read 6 % more, and no difference in throughput was resolved."""
 _NO_MATTER = 0.01
-"""The share of the pool below which more pages for data change little. In the cells of docs/advice.md 25 % more frames
-spare up to 37 % of the reads, so 1 % more spares about as much as 1.5 %."""
+"""The share of the pool below which more pages for data change little. In the cells of docs/advice-accuracy.md 25 %
+more frames spare up to 37 % of the reads, so 1 % more spares about as much as 1.5 %."""
 
 
 def ratio(seen: Seen) -> float:

@@ -45,9 +45,9 @@ def stop_us(flavour: Flavour, tier: Tier) -> float:
 
     With `full` an event is a probe's stop. On an AMD EPYC under KVM, kernel 6.18, a stop took 1.0 us in an empty loop
     if the site gives 4 values, as InnoDB's sites do, and 1.2 us for 10 values, as PostgreSQL's. If the loop read 64 KiB
-    between two stops, a stop took 3.1 to 5.4 us, because the kernel's code had left the caches. Servers lie between
-    (docs/advice.md). This was measured with a former recorder; a stop of the present one takes 0.70 to 0.76 of that in
-    such loops.
+    between two stops, a stop took 3.1 to 5.4 us, because the kernel's code had left the caches. On servers it took
+    1.5 to 3 us on MySQL and 2.5 to 4.6 us on PostgreSQL (docs/advice.md). This was measured with a former recorder; a
+    stop of the present one takes 0.70 to 0.76 of that in such loops.
     """
     return _OFTEN_US[flavour] if tier == "full" else frames.CALL_US
 

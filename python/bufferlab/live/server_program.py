@@ -44,8 +44,12 @@ def of_process(process: Path) -> ServerProgram:
     exe = process / "exe"
     if page_sites.is_loader(exe):
         for code in page_sites.mapped_code(process):
-            if Path(code.path).name in PROGRAMS:
-                return ServerProgram(Path(f"{process}/root{code.path}"), code.path, _elsewhere(process, code.path))
+            path = code.path.removesuffix(_DELETED)
+            if Path(path).name in PROGRAMS:
+                # Where another file has the path by now, root's way is by the mapping (proc_pid_map_files(5)).
+                replaced = process / "map_files" / code.addresses
+                file = Path(f"{process}/root{path}") if path == code.path else replaced
+                return ServerProgram(file, path, _elsewhere(process, path))
     path = os.readlink(exe).removesuffix(_DELETED)
     return ServerProgram(exe, path, _elsewhere(process, path))
 

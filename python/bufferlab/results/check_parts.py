@@ -167,6 +167,9 @@ class EngineResults:
     checks: tuple[Made, ...] = ()
     reads_directly: Callable[[MeasuredRun], bool] = lambda run: run.knob("io_mode") == "direct"
     """A function that returns whether a run read its database past the page cache."""
+    writes_by_calls: bool = False
+    """Whether all writes of the engine's process are write calls, whose bytes the kernel counts (wchar of
+    /proc/PID/io). Asynchronous writes are not in that count (fs/aio.c, aio_write)."""
     is_server: bool = False
     """True if the engine runs as a separate process, to which each client opens a connection."""
     same_work: frozenset[str] = frozenset()

@@ -447,7 +447,7 @@ class PerWork(MetricTable):
     read_bytes = counted("bytes", "lower", "Bytes read", "bytes read from the database file", Engine.db_read_bytes)
     write_bytes = counted("bytes", "lower", "Bytes written", "bytes written to the database file", Engine.db_write_bytes, long_window=True)
     storage_write_bytes = counted("bytes", "lower", "Bytes sent to storage", "bytes that the server's processes sent to storage, by the kernel's count: of a buffered file whole folios of the page cache, which may be many times the bytes written", ServerMetrics.server_write_bytes, long_window=True)
-    call_write_bytes = counted("bytes", "lower", "Bytes of write calls", "bytes of the write calls of the server's processes: data, copies, log and the rest", ServerMetrics.server_call_write_bytes, long_window=True)
+    call_write_bytes = counted("bytes", "lower", "Bytes of write calls", "bytes of the write calls of the server's processes, into data files, log and others; without asynchronous writes", ServerMetrics.server_call_write_bytes, long_window=True)
     wal_read_bytes = counted("bytes", "lower", "Log bytes read", "bytes read from the write-ahead log", Engine.wal_read_bytes)
     wal_write_bytes = counted("bytes", "lower", "Log bytes written", "bytes written to the write-ahead log", Engine.wal_write_bytes, long_window=True)
     pages_created = counted("pages", "neither", "Pages created", "pages added to the database", Engine.pages_created)

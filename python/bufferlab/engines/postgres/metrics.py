@@ -107,8 +107,12 @@ NO_SPLIT = (
 )
 #: The split is given up if the device read more than the server asked for, by more than these pages and this share.
 _STRAY_PAGES, _STRAY_SHARE = 256, 0.02
-_BACKEND_WRITES_ON_15 = Views.postgres_bgwriter_buffers_backend.name
-_BACKEND_WRITES_SINCE_16 = tuple(f"postgres_io_{context}_writes" for context in IO_CONTEXTS)
+_WRITES = (
+    Engine.pages_written.name,
+    Views.postgres_bgwriter_buffers_checkpoint.name,
+    Views.postgres_bgwriter_buffers_clean.name,
+)
+"""All pages written, and those of the checkpoints and of the background writer."""
 
 
 def _of_postgres(unit: str, name: str, *counters: Metric) -> Quantity:
@@ -154,16 +158,17 @@ def _page_cache_share(window: Window) -> Value:
 
 
 def _backend_writes(window: Window) -> Value:
-    """Return the pages that backends wrote.
+    """Return the pages that backends wrote: those that neither a checkpoint nor the background writer wrote.
 
-    From 16 on pg_stat_io counts them. Before, the background writer's view does, with the pages by which files grow.
+    On 15 they include the pages by which files grow (docs/postgres-metrics.md).
     """
     if MARK not in window.end:
         return Value(None, NOT_POSTGRES)
-    parts = [window.change(metric) for metric in _BACKEND_WRITES_SINCE_16]
-    if any(part.value is None for part in parts):
-        return window.change(_BACKEND_WRITES_ON_15)
-    return Value(sum(part.value or 0.0 for part in parts))
+    written, *by_others = (window.change(metric) for metric in _WRITES)
+    missing = next((one.reason for one in (written, *by_others) if one.value is None), None)
+    return (
+        Value(None, missing) if missing else Value((written.value or 0.0) - sum(one.value or 0.0 for one in by_others))
+    )
 
 
 def _waited(of: Metric) -> Quantity:
@@ -186,10 +191,9 @@ SHARED_BUFFER_HITS = _of_postgres("gets", "shared-buffer hits", Engine.page_gets
 _PAGES = Unit.parse("pages")
 _DEVICE = frozenset({MARK, ServerMetrics.server_read_bytes.name, Device.device_read_bytes.name})
 _CACHE = _DEVICE | {Engine.pages_read.name}
-_WRITERS = frozenset({MARK, _BACKEND_WRITES_ON_15, *_BACKEND_WRITES_SINCE_16})
 DEVICE_PAGES = Quantity(_PAGES, _device_pages, "pages from the device", _DEVICE)
 PAGE_CACHE_PAGES = Quantity(_PAGES, _page_cache_pages, "pages from the page cache", _CACHE)
-BACKEND_WRITES = Quantity(_PAGES, _backend_writes, "pages written by connections", _WRITERS)
+BACKEND_WRITES = Quantity(_PAGES, _backend_writes, "pages written by connections", frozenset({MARK, *_WRITES}))
 PAGE_CACHE_SHARE = Quantity(Unit.parse("1"), _page_cache_share, "page-cache share", _CACHE)
 HEAP_PAGES_READ = Views.postgres_statio_heap_blks_read - Views.postgres_growth_heap_pages
 INDEX_PAGES_READ = Views.postgres_statio_idx_blks_read - Views.postgres_growth_idx_pages

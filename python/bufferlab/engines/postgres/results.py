@@ -177,6 +177,8 @@ RESULTS = EngineResults(
     },
     checks=CHECKS,
     reads_directly=lambda run: "data" in str(run.knob("debug_io_direct")).split(","),
+    # Up to 19 only reads are asynchronous (storage/aio, README.md).
+    writes_by_calls=True,
     is_server=True,
     log="wal_log_bytes",
     device_reads="device_pages",

@@ -278,12 +278,14 @@ class MappedCode(NamedTuple):
     inode: int
     path: str
     """The path of the file as the process sees it."""
+    addresses: str
+    """The mapping's first and last address, as in /proc/PID/map_files."""
 
 
 def mapped_code(process: Path) -> list[MappedCode]:
     """Return the files whose code is mapped in the process of this folder of /proc. Raises OSError if unreadable."""
     lines = [line.split(maxsplit=5) for line in (process / "maps").read_text().splitlines()]
-    return [MappedCode(int(line[4]), line[5]) for line in lines if "x" in line[1] and len(line) > 5]
+    return [MappedCode(int(line[4]), line[5], line[0]) for line in lines if "x" in line[1] and len(line) > 5]
 
 
 def _identity(binary: Path) -> tuple[int, int, int]:

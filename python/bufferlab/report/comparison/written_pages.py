@@ -33,8 +33,8 @@ class PointWrites:
     """The reason why writes are not predicted; None if they are."""
     doubts: tuple[str, ...]
     written_bytes: Estimate | None
-    """The bytes that the server's processes wrote, by the kernel's count; None if it did not count them. With direct
-    I/O they are those sent to storage, else those of write calls."""
+    """The bytes that the server's processes wrote, by the kernel's count: with direct I/O those sent to storage, else
+    those of write calls. None if it did not count them, and for asynchronous writes of buffered files."""
     least_bytes: float | None
     """The lower end of the predicted bytes of pages, copies and log; None if they are not predicted."""
     most_bytes: float | None
@@ -67,10 +67,7 @@ def _error(measured: Estimate, least: float | None, most: float | None) -> float
 def written(sides: Sides, unit: Work) -> Iterable[PointWrites]:
     """Yield the writes of each point on both sides, for predictions of a model that knows writes."""
     for match in sides.matched:
-        # Of a buffered file the kernel counts whole folios of the page cache as sent to storage.
-        is_direct = all(run.engine.reads_directly(run) for run in match.a.ok)
-        count = "storage_write_bytes" if is_direct else "call_write_bytes"
-        mean, in_bytes = (_mean(sides.a, f"{name}_per_{unit}", match.a) for name in ("writes", count))
+        mean = _mean(sides.a, f"writes_per_{unit}", match.a)
         told = [one for run in match.b.ok if (one := run.run.prediction) and one.writes]
         if mean is None or len(told) != 1 or (writes := told[0].writes) is None:
             continue
@@ -82,10 +79,20 @@ def written(sides: Sides, unit: Work) -> Iterable[PointWrites]:
             most=per["most"][unit] if per else None,
             why_not=None if per else writes.why_not,
             doubts=tuple(doubt.name for doubt in writes.doubts),
-            written_bytes=in_bytes,
+            written_bytes=_mean(sides.a, f"{count}_per_{unit}", match.a) if (count := _bytes_of(match.a)) else None,
             least_bytes=min(sent, default=None),
             most_bytes=max(sent, default=None),
         )
+
+
+def _bytes_of(point: PointRuns) -> str:
+    """Return the kernel's count of the bytes that the server of a point wrote; "" if none has them all.
+
+    Of a buffered file the kernel counts whole folios of the page cache as sent to storage.
+    """
+    if all(run.engine.reads_directly(run) for run in point.ok):
+        return "storage_write_bytes"
+    return "call_write_bytes" if all(run.engine.writes_by_calls for run in point.ok) else ""
 
 
 def _mean(analysis: Analysis, metric: str, point: PointRuns) -> Estimate | None:
