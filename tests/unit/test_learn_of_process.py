@@ -181,3 +181,19 @@ def test_a_server_in_a_chroot_is_refused(start: Start, tmp_path: Path) -> None:
     process = start("unshare", "--mount", "--propagation", "private", "/bin/sh", "-c", f"{inner}{copied}",
                     program=root / "postgres")  # fmt: skip
     assert "it runs in a container or a chroot" in refused(process.pid).what
+
+
+@NEEDS_ROOT
+def test_a_replaced_program_behind_its_loader_is_the_file_that_is_mapped(start: Start, mariadbd: Path) -> None:
+    (loader,) = {line.split()[-1] for line in Path("/proc/self/maps").read_text().splitlines() if "/ld-" in line}
+    own = Path(shutil.copy(loader, mariadbd.with_name("ld-linux-x86-64.so.2")))
+    process = Path(f"/proc/{start(own, mariadbd, '60').pid}")
+    wait_until(lambda: "mariadbd" in (process / "maps").read_text(), "the loader to map the program")
+    began = mariadbd.stat().st_ino
+    found = server_program.of_process(process)
+    assert (found.path, found.file.stat().st_ino, found.is_replaced) == (str(mariadbd), began, False)
+    shutil.copy("/bin/true", new := mariadbd.with_name("new"))
+    new.rename(mariadbd)
+    found = server_program.of_process(process)
+    assert (found.path, found.file.stat().st_ino, found.is_replaced) == (str(mariadbd), began, True)
+    assert found.file.read_bytes() == Path("/bin/sleep").read_bytes()
