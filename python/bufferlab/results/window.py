@@ -59,8 +59,6 @@ class Window:
     """Every sample of the pulse and of the counters asked for in `of`, summed over their subjects."""
     gaps: Gaps | None = None
     """The window's gaps; None with too few samples, and for a window whose edges lie between samples."""
-    _changes: dict[tuple[str, str | None], Value] = field(default_factory=dict, init=False, repr=False, compare=False)
-    """The changes that were asked for: formulas ask for most of them several times."""
 
     @classmethod
     def of(cls, samples: pl.DataFrame, phase: str = MEASURE, courses: frozenset[str] = frozenset()) -> Window:
@@ -81,12 +79,6 @@ class Window:
 
     def change(self, metric: str, subject: str | None = None) -> Value:
         """Return the change of a counter over the window, of one subject or summed over all."""
-        found = self._changes.get((metric, subject))
-        if found is None:
-            found = self._changes[metric, subject] = self._changed(metric, subject)
-        return found
-
-    def _changed(self, metric: str, subject: str | None) -> Value:
         names = self.subjects(metric) if subject is None else [subject]
         if self.seconds is None:
             return Value(None, "the run has no edge samples: it ended before its measured window did")
