@@ -138,12 +138,18 @@ def test_what_is_known_is_shown_as_an_entry_of_the_table_and_as_json(
     assert learnt.read(here / "other.json") == found.entry
 
 
+def theirs(here: Path, found: learning.Learnt) -> Path:
+    """The file in which another host has saved what it learnt."""
+    file = learnt.store(found.entry, here / "theirs.json")
+    file.chmod(0o600)
+    return file
+
+
 def test_what_another_host_learnt_is_taken_for_the_same_build_alone(
     here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     found = outcome(*GOOD)
-    file = learnt.store(found.entry, here / "theirs.json")
-    file.chmod(0o600)
+    file = theirs(here, found)
     assert call(monkeypatch, found, "--from", file) == 0
     assert capsys.readouterr().out == f"PostgreSQL 17.6: taken from {file}; proved by inside and links\n"
     assert learning.kept(BUILD) == found.entry
@@ -215,8 +221,7 @@ def test_a_servers_process_shows_and_takes_what_is_known_of_its_program(
     here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     found = outcome(*GOOD)
-    file = learnt.store(found.entry, here / "theirs.json")
-    file.chmod(0o600)
+    file = theirs(here, found)
     program = here / "postgres"
     shutil.copy(BINARY, program)
     with subprocess.Popen([program, "60"]) as process:

@@ -105,12 +105,15 @@ class PredictedWrites(_Strict):
     @property
     def bytes_of_ends(self) -> list[int]:
         """Return all bytes written at each end: pages, their copies, and the log; [] if a part is not known."""
-        copies = self.copies_per_page
-        logs = [self.redo_bytes if end.redo_bytes is None else end.redo_bytes for end in self.ends]
-        if self.pages is None or copies is None:
+        if self.pages is None or self.copies_per_page is None:
             return []
-        each = self.page_size_bytes * (1 + copies)
-        return [round(end.pages * each) + log for end, log in zip(self.ends, logs, strict=True) if log is not None]
+        each, found = self.page_size_bytes * (1 + self.copies_per_page), []
+        for end in self.ends:
+            log = self.redo_bytes if end.redo_bytes is None else end.redo_bytes
+            if log is None:
+                return []
+            found.append(round(end.pages * each) + log)
+        return found
 
     @property
     def waiting_share(self) -> float | None:
