@@ -27,7 +27,7 @@ forked.install(in_lane=True)
 os.environ.setdefault("BUFFERLAB_NO_PAGE_TRACE", "1")
 
 if lane := os.environ.get("PYTEST_XDIST_WORKER"):
-    # Two lanes use one disk, and neither measures time: each has locks of its own.
+    # Lanes use one disk, and none of them measures time: each has locks of its own.
     os.environ["BUFFERLAB_LOCKS"] = str(lock_directory() / lane)
 
 

@@ -18,10 +18,11 @@ told() {
     return "$outcome"
 }
 
-# with_clock COMMAND...: runs a silent command; on a terminal a clock shows that it still runs.
+# with_clock COMMAND...: runs a silent command; on a terminal a clock shows that it still runs, unless the compiler
+# shows its own progress there.
 with_clock() {
     local clock outcome=0
-    [ -t 2 ] || {
+    [ -t 2 ] && [ -z "$NATIVE_JOB" ] || {
         "$@"
         return
     }
@@ -229,6 +230,7 @@ setup() {
     fi
     if ! environment_is_made "$lock" "$name" || ! native_is_built; then
         find_system_tools
+        native_is_built || begin_native "$lock"
         make_environment "$lock" "$name"
         build_native
     fi
@@ -244,41 +246,80 @@ environment_is_made() {
 make_environment() {
     local lock=$1 name=$2
     if environment_is_made "$lock" "$name"; then return; fi
+    make_venv
+    told "installing the Python packages of $lock" "20 s" with_clock install_locked "$ROOT/$lock" ||
+        lack "pip could not install the packages of $lock" "the lines above say why; a package index must be reachable"
+    environment_stamp "$lock" >"$VENV/.stamp-$name"
+}
+
+# install_locked LOCK: Python compiles a module when it is first imported; to compile all takes longer than to unpack.
+install_locked() {
+    "$VENV/bin/python" -m pip install --quiet --disable-pip-version-check --no-compile --require-hashes -r "$1" >&2
+}
+
+make_venv() {
     if [ ! -x "$VENV/bin/python" ] || ! "$VENV/bin/python" -m pip --version >/dev/null 2>&1 ||
         ! grep -qsF "$VENV" "$VENV/bin/activate"; then
         rm -rf "$VENV"
         told "making the virtual environment ${VENV#"$ROOT/"} with $("$PYTHON" --version)" "5 s" \
             with_clock "$PYTHON" -m venv "$VENV"
     fi
-    told "installing the Python packages of $lock" "30 s" \
-        with_clock "$VENV/bin/python" -m pip install --quiet --disable-pip-version-check --require-hashes -r "$ROOT/$lock" >&2 ||
-        lack "pip could not install the packages of $lock" "the lines above say why; a package index must be reachable"
-    environment_stamp "$lock" >"$VENV/.stamp-$name"
 }
 
-build_native() {
-    local stamp
-    stamp=$(built_stamp)
+# begin_native LOCK: starts the compiler, which needs no Python package but maturin, before pip has the others.
+begin_native() {
     # Without cargo, maturin would fetch a compiler by itself: stop here instead.
     command -v cargo >/dev/null || lack "no cargo on PATH" "$(rust_hint)"
+    make_venv
+    [ -x "$VENV/bin/maturin" ] || told "installing maturin" "3 s" install_locked <(entry_of maturin "$ROOT/$1") ||
+        lack "pip could not install maturin of $1" "the lines above say why; a package index must be reachable"
     told "fetching the crates of Cargo.lock" "15 s" with_clock fetch_crates ||
         lack "cargo could not fetch the crates of Cargo.lock" "the lines above say why: no way to the crate registry, or a Cargo.lock older than a Cargo.toml"
-    told "building the Rust core, whose SQLite is compiled from source" "$(about_build)" compile || {
+    say "building the Rust core, whose SQLite is compiled from source (about $(about_build))"
+    NATIVE_SINCE=$SECONDS
+    # A group of its own, so that end_native reaches the compilers too.
+    set -m
+    compile &
+    set +m
+    NATIVE_JOB=$!
+}
+
+# end_native: ends a compiler that this shell would leave behind; scripts with a trap of their own end their jobs.
+NATIVE_JOB=
+end_native() { [ -z "$NATIVE_JOB" ] || kill -- "-$NATIVE_JOB" 2>/dev/null || true; }
+trap end_native EXIT
+
+# entry_of PACKAGE LOCK: the package's lines of a lock file, with its hashes.
+entry_of() { sed -n "/^$1==/,/[^\\\\]\$/p" "$2"; }
+
+# build_native: waits for the compiler, then installs what it built.
+build_native() {
+    local stamp
+    [ -n "$NATIVE_JOB" ] || return 0
+    stamp=$(built_stamp)
+    wait "$NATIVE_JOB" && install_native || {
         say "the Rust core did not build; the compiler's words are above"
         exit 70
     }
+    NATIVE_JOB=
+    say "built the Rust core in $((SECONDS - NATIVE_SINCE)) s"
     printf '%s\n' "$stamp" >"$VENV/.stamp-native"
 }
 
 fetch_crates() (cd "$ROOT" && cargo fetch --quiet --locked --target "$(rustc -vV | sed -n 's/^host: //p')" >&2)
 
-# Built by maturin, whose output shows the progress of some minutes; then installed by pip, which
-# finds it built, keeps to the lock file (--no-deps) and looks for maturin on PATH.
+# Built by maturin, whose output shows the progress of some minutes.
 compile() (
     cd "$ROOT"
     export PATH=$VENV/bin:$PATH VIRTUAL_ENV=$VENV PYO3_PYTHON=$VENV/bin/python
-    maturin develop --release --locked --skip-install >&2 &&
-        python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable . >&2
+    exec maturin develop --release --locked --skip-install >&2
+)
+
+# pip finds it built, keeps to the lock file (--no-deps) and looks for maturin on PATH.
+install_native() (
+    cd "$ROOT"
+    export PATH=$VENV/bin:$PATH VIRTUAL_ENV=$VENV PYO3_PYTHON=$VENV/bin/python
+    exec python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable . >&2
 )
 
 # about_build: four minutes of one core for everything, a quarter of that where the crates of others are built.

@@ -1,16 +1,17 @@
 """Predicted writes are set beside measured ones, in the pool of a traced run, in half of it and in twice of it.
 
-The rules were written before the runs. A cell counts if the pages written in the two halves of each of its windows, of
-120 s or more, differ by 5 % at most; otherwise its row says "not steady". In the traced run's own pool the predicted
-pages a transaction are within 5 % of the measured mean, in half the pool within 10 %; in twice the pool the mean lies
-in the predicted range, which is at most 1.5 wide. A prediction that the measured interval contains has no error.
-Called by write-cells; every sweep keeps its folder, and a sweep that was broken off is resumed.
+The rules were written before the runs. A cell counts if the pages written a transaction in the two halves of each of
+its windows, of 120 s or more, differ by 5 % at most; otherwise its row says "not steady". In the traced run's own pool
+the predicted pages a transaction are within 5 % of the measured mean, in half the pool within 10 %; in twice the pool
+the mean lies in the predicted range, which is at most 1.5 wide. A prediction that the measured interval contains has no
+error. Called by write-cells; every sweep keeps its folder, and a sweep that was broken off is resumed.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import math
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -21,7 +22,7 @@ import polars as pl
 import prediction_cells
 
 STEADY = 0.05
-"""The largest difference between the pages written in a window's halves, as a share of the lesser half."""
+"""The largest difference between the pages written a transaction in a window's halves, as a share of the lesser."""
 LEAST_S = 120.0
 """The shortest window of a cell."""
 LIMITS = {"own": 0.05, "half": 0.10, "double": 0.0}
@@ -61,31 +62,46 @@ LOADS = (
 )
 
 
-def halves(samples: pl.DataFrame) -> tuple[float, float, float] | None:
-    """Return a window's seconds, and the pages written in its first and in its second half; None without samples."""
-    rows = samples.filter((pl.col("metric") == "pages_written") & (pl.col("phase") == "measure")).sort("t_s")
-    edges = {edge: rows.filter(pl.col("edge") == edge).row(0, named=True) for edge in ("start", "end")
-             if not rows.filter(pl.col("edge") == edge).is_empty()}  # fmt: skip
-    if len(edges) < 2:
+@dataclass(frozen=True)
+class Halves:
+    """The two halves of a window: its seconds, and the ratio of the second half to the first, less one."""
+
+    seconds: float
+    per_transaction: float
+    """Of the pages written a transaction, which the model predicts."""
+    per_second: float
+    """Of the pages written a second, which also follows the device's speed."""
+
+    @property
+    def steady(self) -> bool:
+        """Return whether the window is long enough, and its halves alike."""
+        return self.seconds >= LEAST_S and abs(math.log1p(self.per_transaction)) <= math.log1p(STEADY)
+
+
+def halves(samples: pl.DataFrame) -> Halves | None:
+    """Return how the halves of a run's window compare; None if a half lacks samples, pages or transactions."""
+    pages, transactions = (_by_half(samples, metric) for metric in ("pages_written", "transactions_committed"))
+    if pages is None or transactions is None:
         return None
-    start, end = edges["start"], edges["end"]
+    per_second = pages[1] / pages[0]
+    return Halves(pages[2], per_second * transactions[0] / transactions[1] - 1, per_second - 1)
+
+
+def _by_half(samples: pl.DataFrame, metric: str) -> tuple[float, float, float] | None:
+    """Return a counter's rate in each half of the window, and the window's seconds."""
+    rows = samples.filter((pl.col("metric") == metric) & (pl.col("phase") == "measure")).sort("t_s")
+    edges = [rows.filter(pl.col("edge") == edge) for edge in ("start", "end")]
+    if any(edge.is_empty() for edge in edges):
+        return None
+    start, end = (edge.row(0, named=True) for edge in edges)
     middle_s = (start["t_s"] + end["t_s"]) / 2
+    # The sample nearest to the middle divides the window in unequal parts: rates are compared.
     middle = rows.sort((pl.col("t_s") - middle_s).abs()).row(0, named=True)
-    # The sample nearest to the middle divides the window in unequal parts: rates are compared, as pages per half.
-    first, second = (
-        (b["count"] - a["count"]) / (b["t_s"] - a["t_s"]) if b["t_s"] > a["t_s"] else 0.0
-        for a, b in ((start, middle), (middle, end))
-    )
-    seconds = end["t_s"] - start["t_s"]
-    return seconds, first * seconds / 2, second * seconds / 2
-
-
-def is_steady(found: tuple[float, float, float] | None) -> bool:
-    """Return whether a window is long enough, and its halves alike."""
-    if found is None or found[0] < LEAST_S:
-        return False
-    least, most = sorted(found[1:])
-    return most <= (1 + STEADY) * least
+    changes = [(b["count"] - a["count"], b["t_s"] - a["t_s"]) for a, b in ((start, middle), (middle, end))]
+    if any(count <= 0 or seconds <= 0 for count, seconds in changes):
+        return None
+    first, second = (count / seconds for count, seconds in changes)
+    return first, second, end["t_s"] - start["t_s"]
 
 
 def verdict(pool: str, row: dict[str, Any], *, steady: bool) -> str:
@@ -101,7 +117,7 @@ def rows(folder: Path, load: Load) -> Iterator[str]:
     """Yield a line for each cell of a load, from its measured sweep and its accuracy."""
     sweep = prediction_cells.sweep_folder(folder / load.name)
     assert sweep is not None
-    windows: dict[str, list[tuple[float, float, float] | None]] = {}
+    windows: dict[str, list[Halves | None]] = {}
     for run in sorted(sweep.glob("runs/*/run.json")):
         told = json.loads(run.read_text())
         if told["status"] == "ok":
@@ -111,15 +127,17 @@ def rows(folder: Path, load: Load) -> Iterator[str]:
         # A report writes 15 % where the setting is 15%.
         size = row["label"].replace(" ", "")
         of, pool = windows.get(size, []), POOLS[size]
-        steady = bool(of) and all(map(is_steady, of))
-        apart = ", ".join("-" if one is None else f"{one[2] / one[1] - 1:+.1%}" for one in of)
+        steady = bool(of) and all(one is not None and one.steady for one in of)
+        a_transaction = ", ".join("-" if one is None else f"{one.per_transaction:+.1%}" for one in of)
+        a_second = ", ".join("-" if one is None else f"{one.per_second:+.1%}" for one in of)
         measured, ends = row["measured"], (row["least"], row["most"])
         predicted = "not predicted" if None in ends else " to ".join(f"{one:.4g}" for one in sorted({*ends}))
         error = "" if row["error"] is None else f"{row['error']:+.1%}"
         interval = "" if measured["ci_low"] is None else f" ({measured['ci_low']:.4g} to {measured['ci_high']:.4g})"
         yield (
             f"{load.name} {pool}: measured {measured['value']:.4g}{interval}, n = {measured['n']}, predicted "
-            f"{predicted}, {error}, halves {apart}: {verdict(pool, row, steady=steady)}"
+            f"{predicted}, {error}, halves {a_transaction} a transaction ({a_second} a second): "
+            f"{verdict(pool, row, steady=steady)}"
         )
 
 

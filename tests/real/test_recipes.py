@@ -160,6 +160,7 @@ def test_an_experiment_answers_its_question(tree: Tree) -> None:
     assert document["answer"]
 
 
+@pytest.mark.slow
 def test_a_command_has_help_a_schema_and_a_line_in_the_hints(tree: Tree) -> None:
     tree.add("command")
     (point,) = tree.run("settings", "tests/fixtures/sweeps/traced")["points"]

@@ -171,14 +171,14 @@ def test_phases_are_measured_for_themselves_and_leave_the_window_and_the_data_as
     assert unpublished(out) == []
 
 
-@pytest.mark.parametrize("kills", [2, pytest.param(24, marks=pytest.mark.slow)])
-def test_killed_at_random_moments_and_resumed_it_ends_with_every_run_whole(disk: Path, out: Path, kills: int) -> None:
+@pytest.mark.slow  # Sweeps of engines that need no time are killed and resumed by tests/cli/test_pipeline.py.
+def test_killed_at_random_moments_and_resumed_it_ends_with_every_run_whole(disk: Path, out: Path) -> None:
     seed = random.SystemRandom().randrange(1 << 32)
     print(f"seed {seed}")  # pytest shows it when the test fails
     moments = random.Random(seed)
     fresh = [*SMALL, "--repetitions", "2", "--transactions", "200", "--out", str(out)]
     published_before = 0
-    for _ in range(kills):
+    for _ in range(24):
         folders = sorted(path for path in out.iterdir() if path.name.startswith("buffer-size-"))
         # Killed before it had a folder: nothing is lost by beginning again.
         arguments = ["--resume", str(folders[-1])] if folders else fresh

@@ -9,6 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from support.core import ROOT
+from support.fake import wait_until
 
 SETUP = f"set -euo pipefail; ROOT={ROOT}; . {ROOT}/tools/setup.sh; "
 
@@ -67,3 +68,32 @@ def test_the_compile_step_tells_less_time_where_the_crates_of_others_are_built(t
     whole = seconds(tmp_path)
     os.makedirs(f"{tmp_path}/target/release/deps")
     assert 0 < seconds(tmp_path) <= whole / 4
+
+
+def test_the_entry_of_a_package_in_a_lock_file_has_its_hashes_and_nothing_else(tmp_path: Path) -> None:
+    lock = tmp_path / "requirements.lock"
+    lock.write_text("click==8 \\\n    --hash=sha256:1\nmaturin==1 ; python_version > '3' \\\n    --hash=sha256:2 \\\n"
+                    "    --hash=sha256:3\nmaturin-more==2 \\\n    --hash=sha256:4\n")  # fmt: skip
+    said = subprocess.run(
+        ["bash", "-c", f"{SETUP} entry_of maturin {lock}"], capture_output=True, text=True, check=True
+    )
+    assert [line.strip(" \\") for line in said.stdout.splitlines()] == [
+        "maturin==1 ; python_version > '3'",
+        "--hash=sha256:2",
+        "--hash=sha256:3",
+    ]
+
+
+def test_a_compiler_ends_with_the_set_up_that_started_it() -> None:
+    script = SETUP + 'set -m; sleep 60 & set +m; NATIVE_JOB=$!; echo "$NATIVE_JOB"; lack "no index" "try later"'
+    said = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=False, timeout=30)
+    assert said.returncode == 3
+    stat = Path("/proc", said.stdout.strip(), "stat")
+
+    def has_ended() -> bool:
+        # Its new parent may take its time to reap it.
+        with suppress(FileNotFoundError, ProcessLookupError):
+            return stat.read_text().split()[2] == "Z"
+        return True
+
+    wait_until(has_ended, "the end of the compiler")
