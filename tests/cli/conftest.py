@@ -1,4 +1,4 @@
-"""A bench of its own for every test of the command line."""
+"""Fixtures of the command line's tests: each test gets a separate `Bench`."""
 
 from __future__ import annotations
 

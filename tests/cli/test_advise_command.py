@@ -1,4 +1,4 @@
-"""`bufferlab advise` before it attaches anything: what it refuses, and how it asks."""
+"""`bufferlab advise` before it attaches anything: which servers it refuses, and how it asks for consent."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_what_cannot_be_advised_on_is_refused_with_a_sentence(bench: Bench, serv
     for arguments, code, words in (
         ((server.url.replace("me@", "me:secret@"),), 2, "a URL with a password"),
         ((server.url, "--json", "--format", "csv"), 2, "two formats"),
-        # The server of this test tells no thread, and listens on TCP.
+        # The server of this test reports no thread number, and listens on TCP.
         ((server.url,), 3, "nothing can be attached: the server does not tell which of its threads serves us"),
     ):
         ended = bench.bufferlab("advise", *arguments)
@@ -101,7 +101,7 @@ def test_it_says_what_is_attached_where_and_what_that_costs_and_asks(
         "Tier misses: small programs note each call of MariaDB, process 7. It costs the server 0.0617 % of a processor "
         "(1,234 calls a second) and this command 0.985 %, for 9 min 50 s at most."
     ) in said
-    # 40,960 pages at 256 a second take 160 s, beside which nothing is attached for 10 s.
+    # 40,960 pages at 256 a second take 160 s; for another 10 s nothing is attached.
     assert "it takes about 2 min 53 s (until enough pages were evicted), 10 min 03 s at most. Ctrl-C ends" in said
 
     monkeypatch.setattr("sys.stdin", SimpleNamespace(isatty=lambda: True))
@@ -125,7 +125,7 @@ def test_nothing_is_asked_where_nothing_will_be_attached(capsys: pytest.CaptureF
 
 
 def test_while_it_is_attached_ctrl_z_does_not_stop_it(server: FakeMysql, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A stopped process would leave its probes in the server, and look at no rate."""
+    """Ctrl-Z is ignored: a stopped process would leave its probes in the server, and check no rate."""
     before = signal.getsignal(signal.SIGTSTP)
     during = []
 
@@ -141,7 +141,7 @@ def test_while_it_is_attached_ctrl_z_does_not_stop_it(server: FakeMysql, monkeyp
     assert signal.getsignal(signal.SIGTSTP) == before
 
 
-# What a server does meanwhile, as the exit code tells it.
+# The event that happens on the server during the look, as the exit code reports it.
 
 
 def _resize(_: FakeMysql) -> None:
@@ -159,7 +159,7 @@ def _stop_working(_: FakeMysql) -> None:
 
 
 def looks_at_once(monkeypatch: pytest.MonkeyPatch) -> FakeTracing:
-    """Let the command trace nothing and wait for nothing; return what it attaches in place of probes."""
+    """Replace tracing and waiting in the command by fakes; return the fake that records what is attached."""
     clock = Clock()
     tracing, here = FakeTracing(clock), lambda *_: os.getpid()
     prepare, answered = advise.prepare, advise.advise

@@ -1,4 +1,4 @@
-"""`bufferlab audit` as it is called: exit codes, the one object, pages, files in which there is nothing."""
+"""`bufferlab audit` as a command: exit codes, the JSON object, pages, and files without any number."""
 
 from __future__ import annotations
 

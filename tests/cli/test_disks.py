@@ -1,4 +1,4 @@
-"""Full, tiny and read-only disks: refused before the work where it can be known, told clearly where it cannot."""
+"""Full, tiny and read-only disks: commands refuse them before the work if they can know, else report them clearly."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Tests that a command speaks before it loads what only its work needs. Modules are counted; nothing is timed."""
+"""Tests that a command prints its first words before it loads the modules that only its work needs. The tests count
+modules, and measure no time."""
 
 from __future__ import annotations
 
@@ -15,9 +16,9 @@ from bufferlab.cli.app import COMMANDS
 from bufferlab.spec import load
 from support.core import ROOT
 
-#: Each takes a tenth of a second of a processor or more to import.
+#: Importing each of these takes a tenth of a second of processor time or more.
 _HEAVY = ("polars", "numpy", "scipy", "pydantic", "matplotlib", "psycopg", "pymysql")
-#: Libraries and modules that some commands do without. The last ones are of bufferlab: each loads many others.
+#: Libraries and modules that some commands do not need. The last ones are bufferlab's own: each loads many others.
 _COUNTED = (
     *_HEAVY,
     *("jinja2", "rich", "ssl", "asyncio", "tomllib", "logging", "tempfile", "statistics"),
@@ -29,7 +30,7 @@ from bufferlab.cli.app import run
 code = run(sys.argv[2:])
 print("code", code, "loaded", *sorted(set(sys.argv[1].split(",")) & set(sys.modules)))
 """
-#: Both outputs are terminals here, and keep what was loaded when either was first written to.
+#: Both outputs are terminals here, and note which modules were loaded at the first write to either.
 _ASK_AT_FIRST = """
 import sys
 from bufferlab.cli.app import run
@@ -64,7 +65,7 @@ def _loaded(*arguments: str) -> str:
     return _ask(_ASK, *arguments).stdout.splitlines()[-1]
 
 
-#: Runs each command in turn; what one has loaded stays, and is told of all that follow too.
+#: Runs all commands in turn in one process, so a module that one command loads also shows in all later ones.
 _ASK_OF_ALL = """
 import sys
 from bufferlab.cli.app import run
@@ -87,7 +88,7 @@ def test_declarations_are_listed_without_a_heavy_library(kind: list[str]) -> Non
 
 
 def _work_loads(*arguments: str, more: tuple[str, ...] = ()) -> list[str]:
-    """Return the exit code of a command, and those of the counted modules, and of `more`, that it had loaded."""
+    """Return a command's exit code, then the names of the counted modules, and of `more`, that it loaded."""
     _, code, _, *loaded = _ask(_ASK, *arguments, counted=(*_COUNTED, *more)).stdout.splitlines()[-1].split()
     return [code, *loaded]
 
@@ -166,7 +167,7 @@ def test_the_first_words_come_before_any_heavy_library(arguments: list[str]) -> 
 
 def test_words_of_the_beginning_give_way_to_those_that_follow() -> None:
     words = _ask(_ASK_AT_FIRST, "run", "no-such-experiment").stderr
-    begun, blank, error = words.split("\n", 2)  # Each return of the carriage is a line here.
+    begun, blank, error = words.split("\n", 2)  # Each carriage return counts as a line break here.
     assert begun == "reading the experiment ..."
     assert blank == " " * len(begun)
     assert error.startswith('error: no experiment "no-such-experiment"')

@@ -1,7 +1,7 @@
-"""Every command and option of bufferlab that a message, a hint or a help text names is one that it takes.
+"""Every command and option of bufferlab that a message, a hint or a help text names exists.
 
-The texts are those of the sources: what stands in a Python string or in the Rust core. A placeholder of an f-string or
-of `format!` is a word X here. Nothing is run: each command is parsed as the command line parses it.
+The texts are the string literals of the Python sources and of the Rust core. A placeholder of an f-string or of
+`format!` is replaced by the word X. Nothing is run: each command is only parsed as the command line parses it.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def _texts_of(file: Path) -> Iterator[str]:
 
 @cache
 def _commands() -> tuple[tuple[str, click.Command], ...]:
-    """Return all commands, those below others too, with their names."""
+    """Return all commands and subcommands with their names."""
     return tuple(_found_commands())
 
 
@@ -75,7 +75,7 @@ def _found_commands() -> Iterator[tuple[str, click.Command]]:
 
 @cache
 def _texts() -> tuple[tuple[str, str], ...]:
-    """Return the texts, each with the file that it is in."""
+    """Return all texts, each with the file that contains it."""
     found = [
         (str(file.relative_to(ROOT)), text)
         for file in sorted((ROOT / "python/bufferlab").rglob("*.py"))
@@ -88,9 +88,10 @@ def _texts() -> tuple[tuple[str, str], ...]:
 
 
 def _named() -> Iterator[tuple[str, str, bool]]:
-    """Yield where a command is named, its words behind `bufferlab`, and whether it is marked as one."""
+    """Yield each place that names a command: the place, the words after `bufferlab`, and whether backticks mark
+    them."""
     for where, text in _texts():
-        # What a text of prose says of bufferlab begins with no command's name.
+        # In prose the word after "bufferlab" is never a command's name.
         marked = _IN_TICKS.findall(text)
         yield from ((where, words, True) for words in marked)
         for words in _NAMED.findall(_IN_TICKS.sub(" ", text)):
@@ -103,7 +104,7 @@ def _options(command: click.Command) -> set[str]:
 
 
 def wrong_in(words: str, *, is_marked: bool) -> str | None:
-    """Return what is wrong with a command as it is named; None where nothing is."""
+    """Return the mistake in a command as a text names it; None if there is none."""
     known = dict(_commands())
     name, *rest = [word.rstrip(".:'\"") for word in words.split()] or [""]
     if name in ("X", "...", "COMMAND"):
@@ -122,9 +123,9 @@ def wrong_in(words: str, *, is_marked: bool) -> str | None:
     try:
         command.make_context(name, shlex.split(" ".join(rest)))
     except (click.MissingParameter, click.BadOptionUsage):
-        return None  # A command, or an option, that is named without its values.
+        return None  # The text names a command or an option without its values.
     except click.UsageError as error:
-        # A value that is a placeholder here is of any type.
+        # A placeholder (X) may stand for a value of any type.
         return None if re.search(r"'[^']*\bX\b[^']*' is not|'X'", error.format_message()) else error.format_message()
     return None
 

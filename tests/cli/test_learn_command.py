@@ -1,4 +1,4 @@
-"""`bufferlab learn`: what it prints, keeps, takes and refuses; no server runs here."""
+"""`bufferlab learn`: its output, the files that it keeps, and its refusals; no server runs in these tests."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def outcome(*proofs: Proof) -> Learnt:
 
 @pytest.fixture(autouse=True)
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A cache of its own; no test process gets the idle priority."""
+    """Use a separate cache, and leave this process at its normal priority."""
     monkeypatch.setenv("BUFFERLAB_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr(private_copy, "idle_priority", lambda: None)
     monkeypatch.setattr(programs, "by_path", lambda path: BUILD)
@@ -82,7 +82,7 @@ def test_what_was_learnt_is_shown_kept_and_saved(
     assert text.rstrip().endswith("It serves run --probe page-trace, predict and root's advise --tier full.")
     assert [line.split()[0] for line in text.splitlines()[1:7]] == ["inside"] * 2 + ["links"] * 2 + ["inside", "links"]
     assert learning.kept(BUILD) == learnt.read(here / "mine.json") == found.entry
-    # What links proved is not replaced by less.
+    # An entry that the kernel's probes proved is not replaced by one with less proof.
     assert call(monkeypatch, outcome(proof("inside"))) == 0
     assert learning.kept(BUILD) == found.entry
     learnt.path_of(found.entry.text_sha256).unlink()
@@ -139,7 +139,7 @@ def test_what_is_known_is_shown_as_an_entry_of_the_table_and_as_json(
 
 
 def theirs(here: Path, found: learning.Learnt) -> Path:
-    """The file in which another host has saved what it learnt."""
+    """Return the file in which another host has saved its learnt entry."""
     file = learnt.store(found.entry, here / "theirs.json")
     file.chmod(0o600)
     return file
@@ -229,7 +229,8 @@ def test_a_servers_process_shows_and_takes_what_is_known_of_its_program(
             pid = str(process.pid)
             command.command.main(["--pid", pid, "--from", str(file)], standalone_mode=False)
             command.command.main(["--pid", pid, "--show"], standalone_mode=False)
-            # What is told of the file on the disk, which is another, is not told of the process.
+            # From here on the file on the disk is another program: `--pid` must still describe the process's own
+            # program.
             program.unlink()
             shutil.copy("/bin/cat", program)
             monkeypatch.setattr(programs, "ask_version", lambda binary, libraries: (BUILD.version, "postgres"))

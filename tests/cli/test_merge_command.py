@@ -1,4 +1,4 @@
-"""`run --blocks` and `merge` as a user types them: output, exit codes, and where each stands in a list of sweeps."""
+"""`run --blocks` and `merge` as a user types them: output, exit codes, and how `list runs` shows the folders."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_blocks_are_run_merged_and_answered(bench: Bench) -> None:
 
 
 def _is_refused(bench: Bench, experiment: Path, folders: list[Path], out: Path) -> None:
-    """What cannot be: its exit code, and words that say what, where and what to do."""
+    """Return whether `merge` refuses these folders: its exit code, and a message with what, where and a hint."""
     for arguments, code, what in (
         (
             ("run", experiment, "--blocks", "4", "--out", bench.out),

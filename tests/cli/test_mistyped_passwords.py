@@ -1,4 +1,4 @@
-"""A password that somebody typed into a server's address: refused at once, and shown nowhere."""
+"""A password that a user typed into a server's address: the command refuses it at once, and shows it nowhere."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ COMMANDS: dict[str, Callable[[str], list[str]]] = {
 
 @pytest.fixture
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A folder of its own, also for logs of bugs; afterwards this process is as it was."""
+    """Use a separate folder, also for logs of bugs; afterwards restore this process's state."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     handler = signal.getsignal(signal.SIGTERM)
@@ -41,7 +41,7 @@ def has_half(shown: str) -> bool:
 def test_a_mistyped_address_is_refused_and_its_password_is_shown_nowhere(
     name: str, here: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """All in this process, every second with --json, by which an error is shown on both outputs."""
+    """All commands run in this process; every second one has --json, which shows an error on both outputs."""
     wrong = []
     for number, text in enumerate(addresses("postgres")):
         code = app.run([*COMMANDS[name](text), *(["--json"] if number % 2 else [])])

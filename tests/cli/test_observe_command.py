@@ -1,4 +1,4 @@
-"""`bufferlab observe` on a server that is only a protocol: what it prints, writes and returns."""
+"""`bufferlab observe` on a fake server that only speaks the protocol: its output, its files and its exit codes."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from support.fake import Bench
 
 @pytest.fixture
 def past(bench: Bench) -> Bench:
-    """Return a bench with a good sweep, one with a failed run, a damaged one, and a folder that is no sweep."""
+    """Return a bench with a good sweep, one with a failed run, a damaged one, and a folder that is not a sweep."""
     bench.measure(bench.experiment(repetitions=1))
     bench.measure(bench.experiment(knobs='behave = "io_error"', repetitions=1), failing=2)
     damaged = bench.out / "damaged-20260101-120000"

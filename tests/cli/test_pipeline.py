@@ -1,4 +1,4 @@
-"""From `bufferlab run` to the answer, on the fake engine, with everything that can go wrong on the way."""
+"""From `bufferlab run` to the answer, on the fake engine, with every failure that can happen on the way."""
 
 from __future__ import annotations
 
@@ -144,7 +144,7 @@ def test_an_error_for_programs_has_its_kind(bench: Bench) -> None:
 
 
 def started_measuring(bench: Bench) -> bool:
-    """Is a run's copy being worked on?"""
+    """Return whether a run's copy of the database exists, so that the run has started."""
     return any(bench.out.glob(".bufferlab-work/*/*/worker.log"))
 
 
@@ -170,7 +170,7 @@ def test_an_interrupt_ends_cleanly_with_the_partial_run_kept(bench: Bench, numbe
 
 
 def is_stubborn(pid: int) -> bool:
-    """Does this worker block SIGTERM? So does each child that has not become its program yet."""
+    """Return whether this worker blocks SIGTERM. A forked child also blocks it until it has become its program."""
     with suppress(OSError):
         return blocks(pid, signal.SIGTERM) and b"run.worker" in Path(f"/proc/{pid}/cmdline").read_bytes()
     return False
@@ -180,7 +180,7 @@ def test_a_worker_that_will_not_stop_is_killed_at_the_second_interrupt(bench: Be
     experiment = bench.experiment(knobs='behave = "stubborn"', transactions=10_000_000, repetitions=1)
     process = bench.start("run", experiment, "--out", bench.out)
     wait_until(lambda: started_measuring(bench), "the first run to start")
-    # A worker that has only just started is ended by the first request: it blocks signals once it can answer them.
+    # A worker that has just started ends at the first request; it blocks signals only once it can answer them.
     wait_until(lambda: any(map(is_stubborn, children(process.pid))), "the worker to be stubborn")
     workers = children(process.pid)
     process.send_signal(signal.SIGINT)
@@ -194,7 +194,7 @@ def test_a_worker_that_will_not_stop_is_killed_at_the_second_interrupt(bench: Be
 
 
 def test_an_interrupt_while_the_process_ends_does_not_change_how_it_ended() -> None:
-    # Objects of the main module go when Python has given signals their defaults back.
+    # Objects of the main module are freed after Python has restored the default handlers of signals.
     code = (
         "import os, signal, sys\n"
         "class Last:\n"
@@ -214,7 +214,7 @@ def test_an_interrupt_while_loading_leaves_nothing(bench: Bench) -> None:
     process = bench.start("run", bench.experiment(knobs='load_behave = "silent"'), "--out", bench.out)
     wait_until(lambda: bool(list((bench.cache / "data").glob(".tmp-*/database.db"))), "the load to start")
     process.send_signal(signal.SIGINT)
-    time.sleep(0.5)  # Two signals at once are one to the kernel.
+    time.sleep(0.5)  # The kernel merges two signals that come at once into one.
     process.send_signal(signal.SIGINT)
     assert wait(process).code == 130
     assert bench.leftovers() == []
@@ -269,7 +269,7 @@ def test_a_resume_refuses_another_experiment_and_options(bench: Bench) -> None:
 def test_after_a_kill_nothing_runs_on_and_the_next_start_cleans_up_and_finishes(bench: Bench) -> None:
     experiment = bench.experiment(knobs="pace_ms = 50", transactions=8000)
     process = bench.start("run", experiment, "--out", bench.out)
-    # The log is there a moment before its worker.
+    # The log appears a moment before its worker.
     wait_until(lambda: started_measuring(bench) and bool(children(process.pid)), "the first run to start")
     workers = children(process.pid)
     process.kill()
@@ -347,7 +347,7 @@ def test_all_tables_are_written_as_csv_on_request(bench: Bench) -> None:
 
 @pytest.fixture(scope="module")
 def complete(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of a sweep that has ended; tests damage copies of it."""
+    """Return the folder of a finished sweep; tests damage copies of it."""
     bench = Bench(tmp_path_factory.mktemp("complete"))
     bench.measure(bench.experiment(repetitions=1))
     return bench.sweep_path()

@@ -1,4 +1,5 @@
-"""`bufferlab script-from-slow-log` as it is called: the file's mode, exit codes, the object, and no value told."""
+"""`bufferlab script-from-slow-log` as a command: the file's mode, exit codes, the JSON object, and no value of the log
+in the output."""
 
 from __future__ import annotations
 

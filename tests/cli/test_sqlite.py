@@ -1,4 +1,5 @@
-"""The built-in experiment on real SQLite and a real disk, at its small sizes, and what SQLite alone can refuse."""
+"""The built-in experiments on real SQLite and a real disk, at their small sizes, and the refusals that only SQLite
+has."""
 
 from __future__ import annotations
 
@@ -23,7 +24,7 @@ ONE = ("--smoke", "--repetitions", "1")
 
 @pytest.fixture(scope="module")
 def shared_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """One loaded warehouse for all tests of this file."""
+    """Return a cache with one loaded warehouse for all tests of this file."""
     return tmp_path_factory.mktemp("cache")
 
 
@@ -54,11 +55,12 @@ def test_the_quick_form_shows_reads_fall_as_the_pool_grows(bench: Bench) -> None
 
 
 RUN_ELSEWHERE = {"buffer-size", "index-scan", "page-size"}
-"""The test of a real sweep below, tests/real/test_index_scan.py and test_sweep.py run these in this form every day."""
+"""Other tests run these in the same form every day: the sweep below, tests/real/test_index_scan.py and
+test_sweep.py."""
 
 
 def embedded_experiments() -> list[Any]:
-    """Those that need no server; the servers' own tests run the others."""
+    """Return the experiments that need no server; the servers' own tests run the others."""
     found = [name for name in builtin_experiments() if not declaration(load(name).engine).is_server]
     return [pytest.param(name, marks=pytest.mark.slow if name in RUN_ELSEWHERE else []) for name in found]
 
@@ -117,10 +119,10 @@ def test_a_cached_database_that_is_corrupt_inside_is_found_by_its_hash(bench: Be
     for database in bench.cache.glob("data/*/database.db"):
         with database.open("rb") as file:
             if not file.read(16).startswith(b"SQLite format 3"):
-                continue  # The bytes of an experiment without a database.
+                continue  # An experiment without a database has no such bytes.
         database.chmod(0o600)
         with sqlite3.connect(database) as connection:
-            connection.execute("PRAGMA user_version = 7")  # Of whichever workload: a valid file, and another one.
+            connection.execute("PRAGMA user_version = 7")  # Another workload's mark: a valid file, but not ours.
         connection.close()
     ended = bench.run("script", *ONE, "--json")
     assert ended.code == 0

@@ -1,4 +1,4 @@
-"""On a terminal: a bar with the time left, and a Ctrl-C that ends without a traceback."""
+"""On a terminal: a progress bar with the time left, and a Ctrl-C that ends without a traceback."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def start_on_terminal(bench: Bench, *arguments: str) -> tuple[subprocess.Popen[b
 
 
 def until(ours: int, words: str) -> str:
-    """What the terminal shows, up to these words and a little more."""
+    """Return the terminal's output up to these words, and a little more."""
     shown = b""
     while words.encode() not in shown:
         chunk = os.read(ours, 65536)
@@ -47,7 +47,7 @@ def until(ours: int, words: str) -> str:
 
 def everything(ours: int) -> str:
     shown = b""
-    with suppress(OSError):  # The end of a terminal whose other side is closed.
+    with suppress(OSError):  # Reading a terminal fails once its other side is closed.
         while chunk := os.read(ours, 65536):
             shown += chunk
     os.close(ours)

@@ -1,6 +1,6 @@
-"""What the command line says: help, errors and lists, word for word, and what each costs.
+"""Texts of the command line: help, errors and lists, word for word, and the processor time of each.
 
-UPDATE_SNAPSHOTS=1 writes the snapshots anew; a changed one is a decision, shown by the diff.
+UPDATE_SNAPSHOTS=1 writes the snapshots anew. A changed snapshot is a decision, which the diff shows.
 """
 
 from __future__ import annotations
@@ -140,7 +140,7 @@ def test_every_error_of_a_file_is_told_at_once_with_its_line(bench: Bench) -> No
     (bench.root / "wrong.toml").write_text(TOML_WITH_ERRORS)
     ended = bench.bufferlab("run", bench.root / "wrong.toml")
     assert ended.code == 2
-    # The path is told as seen from the working directory, which need not hold the test's own.
+    # The error shows the path relative to the working directory, which may not contain the test's name.
     snapshot("error-many", re.sub(r"(where: ).*?(wrong\.toml)", r"\1\2", ended.err))
 
 
@@ -193,7 +193,8 @@ def test_help_imports_nothing_heavy() -> None:
 
 
 def _user_seconds(bench: Bench, *arguments: str) -> float:
-    """Processor time, not the clock's: how long it waits for a core is no matter of what it imports."""
+    """Return the processor time of a command, not its elapsed time: waiting for a core does not depend on its
+    imports."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
     assert bench.bufferlab(*arguments).code == 0
     return resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - before

@@ -1,4 +1,4 @@
-"""Files that commands write: their place is tried before any work, and the answer is printed in any case."""
+"""Files that commands write: a command checks the file's folder before any work, and prints the answer in any case."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def sweeps(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
 
 @pytest.fixture
 def full(tmp_path: Path) -> Iterator[Path]:
-    """A disk with an old page, and no room for another."""
+    """Yield the folder of a disk that holds an old page and has no room for another one."""
     with tiny_disk(tmp_path / "full", size_kib=64) as disk:
         (disk / "page.html").write_text("the old page")
         fill(disk / "filler")

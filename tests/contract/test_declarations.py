@@ -1,4 +1,5 @@
-"""What every registered engine, workload and built-in experiment must be; a new one needs no line here."""
+"""The conditions that every registered engine, workload and built-in experiment must meet; a new one needs no line
+here."""
 
 from __future__ import annotations
 
@@ -82,7 +83,7 @@ def test_declarations_and_their_results_are_quick_to_import() -> None:
 @pytest.mark.parametrize("name", ENGINES)
 def test_an_engine_has_every_part_of_a_behaviour(name: str) -> None:
     declaration, behaviour = engines.declaration(name), engines.behaviour(name)
-    assert isinstance(behaviour, Behaviour)  # Made at all, so no abstract method is left.
+    assert isinstance(behaviour, Behaviour)  # The object could be made, so no abstract method is left.
     own = {part for part in dir(Behaviour) if getattr(type(behaviour), part) is not getattr(Behaviour, part)}
     assert ("server_version" in own) == declaration.is_server
     assert ("server_user" in own) == declaration.needs_unprivileged_user
@@ -90,7 +91,7 @@ def test_an_engine_has_every_part_of_a_behaviour(name: str) -> None:
 
 
 def _found(name: str) -> Found:
-    """The engine. A server is not a part of bufferlab: one is fetched, or the test is skipped."""
+    """Return the engine. Servers do not come with bufferlab: fetch the server, or skip the test."""
     for servers in (innodb, postgres):
         if of_name := [server for server in servers.EVERY_DAY if server.partition("-")[0] == name]:
             servers.build(of_name[-1])
@@ -126,7 +127,7 @@ def test_a_setting_is_completely_described(knob: Knob) -> None:
     assert knob.meaning
     assert knob.range_text()
     assert knob.unit in UNITS
-    beside = (KnobKind.NUMBER, KnobKind.SIZE_OR_SHARE)  # Words beside numbers and sizes.
+    beside = (KnobKind.NUMBER, KnobKind.SIZE_OR_SHARE)  # Numbers and sizes may also have words as choices.
     assert bool(knob.choices) == (knob.kind is KnobKind.CHOICE) or knob.kind in beside
 
 
@@ -147,15 +148,15 @@ NONSENSE: tuple[object, ...] = ("", "-1", "nonsense", True, None, float("nan"), 
 def test_a_setting_refuses_nonsense_with_a_hint(knob: Knob) -> None:
     possible: tuple[object, ...] = ()
     if knob.kind is KnobKind.FILE:
-        possible = ("-1", "nonsense")  # Names a file could have.
+        possible = ("-1", "nonsense")  # Files could have these names.
     if knob.name == "exec":
-        possible = ("-1", "nonsense", -1.5)  # Commands a host could have.
+        possible = ("-1", "nonsense", -1.5)  # A host could have these commands.
     hints = {repr(value): _hint(knob, value) for value in NONSENSE if value not in possible}
     assert [value for value, hint in hints.items() if not hint] == []
 
 
 def _hint(knob: Knob, value: object) -> str | None:
-    """What a refusal of the value advises; None where it is taken."""
+    """Return the hint of the error with which the knob refuses the value; None if it accepts the value."""
     try:
         knob.parse(value)
     except UnitError as refused:
@@ -185,7 +186,7 @@ def test_an_engine_and_the_workloads_made_for_it_name_each_other(name: str) -> N
 
 
 def test_every_size_has_the_unit_bytes_and_nothing_else_has() -> None:
-    """A setting is shown by its unit: a size without one would be a bare number."""
+    """Reports show a setting with its unit: without one, a size would be a bare number."""
     of_engines = [knob for name in engines.names(hidden=True) for knob in engines.declaration(name).knobs]
     of_workloads = [knob for name in workloads.names() for knob in workloads.declaration(name).parameters]
     for knob in (*of_engines, *of_workloads, *LOAD_KNOBS):
@@ -251,7 +252,7 @@ def test_a_built_in_experiment_is_valid_and_can_be_planned_in_every_size(name: s
 
 
 def _on_servers() -> list[tuple[str, str]]:
-    """Every experiment with every server it has sizes for, by the engine's name or its family's."""
+    """Return each experiment with each engine that is a server and for which, or for whose family, it has sizes."""
     pairs = []
     for name in EXPERIMENTS:
         tables = tomllib.loads(find_experiment(name).read_text(encoding="utf-8"))

@@ -1,4 +1,4 @@
-"""What a new family of servers must give: so much, and no more."""
+"""The methods and attributes that a new family of servers must provide: exactly these."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from bufferlab.engines.servers.run import FamilyRun
 
 
 def _must_give(interface: type) -> set[str]:
-    """The abstract methods of a class, the methods that only raise, and the attributes without a default."""
+    """Return the abstract methods of a class, the methods that only raise, and the attributes without a default."""
     if is_dataclass(interface):
         return {one.name for one in fields(interface) if one.default is MISSING and one.default_factory is MISSING}
     found = {name for name, item in vars(interface).items() if getattr(item, "__isabstractmethod__", False)}

@@ -1,4 +1,5 @@
-"""Streams of page accesses, and what a server with a pool of some size would have recorded of them: naive, and slow."""
+"""Streams of page accesses, and the record that a server with a pool of a given size would make of them; naive and
+slow."""
 
 from __future__ import annotations
 
@@ -19,7 +20,7 @@ GET, READ, EVICT, CREATE = (number_of(name) for name in ("get", "read", "evict",
 
 
 def skewed(seed: int, pages: int, accesses: int, power: float = 1.1) -> NDArray[np.uint32]:
-    """Return pages of which few are wanted often, by a power law, in random places."""
+    """Return accesses in which few pages are wanted often, by a power law; these pages have random numbers."""
     random = np.random.default_rng(seed)
     shares = 1.0 / np.arange(1, pages + 1) ** power
     ranks = random.choice(pages, accesses, p=shares / shares.sum())
@@ -29,7 +30,7 @@ def skewed(seed: int, pages: int, accesses: int, power: float = 1.1) -> NDArray[
 def columns_of(
     rows: Sequence[tuple[int, int]] | NDArray[np.int64], *, delta_us: int | NDArray[np.uint32] = 1000, latch: int = 1
 ) -> dict[str, NDArray[np.generic]]:
-    """Return columns of rows of page and kind."""
+    """Return a trace's columns from rows of page and kind."""
     table = np.asarray(rows, np.int64).reshape(-1, 2)
     count = len(table)
     return {
@@ -42,7 +43,7 @@ def columns_of(
 
 
 def recorded(columns: Columns, tier: str = "misses", seconds: float | None = None, ended: str = "whole") -> Recorded:
-    """Return a window of one object."""
+    """Return these columns as a recorded window in which all pages belong to one object."""
     pages = int(columns["page"].max()) + 1 if len(columns["page"]) else 0
     whole = float(columns["delta_us"].sum()) / 1e6
     numbers = np.arange(pages, dtype=np.uint32)
@@ -50,7 +51,7 @@ def recorded(columns: Columns, tier: str = "misses", seconds: float | None = Non
 
 
 def lru_misses(pages: Sequence[int], frames: int, *, warm: int = 0, step_us: int = 1000) -> Recorded:
-    """Return what a pool of LRU tells of its reads and evictions, once `warm` accesses are over."""
+    """Return the reads and evictions that an LRU pool would record after the first `warm` accesses."""
     pool: OrderedDict[int, None] = OrderedDict()
     rows: list[tuple[int, int, int]] = []
     for number, page in enumerate(map(int, pages)):
@@ -68,7 +69,7 @@ def lru_misses(pages: Sequence[int], frames: int, *, warm: int = 0, step_us: int
 
 
 def lru_reads(pages: Sequence[int], frames: int, warm: int = 0) -> int:
-    """Return the reads of a pool of LRU once `warm` accesses are over."""
+    """Return the number of reads of an LRU pool after the first `warm` accesses."""
     pool: OrderedDict[int, None] = OrderedDict()
     reads = 0
     for number, page in enumerate(map(int, pages)):
@@ -83,7 +84,8 @@ def lru_reads(pages: Sequence[int], frames: int, warm: int = 0) -> int:
 
 
 def with_reads(model: str, settings: dict[str, object], frames: int, columns: Columns) -> Columns:
-    """Return accesses with a read before each that a model reads for, as a server of that model would record them."""
+    """Return the accesses, with a read inserted before each access that the model misses, as a server would record
+    them."""
     rows = len(columns["page"])
     told = json.loads(native().replay_slices(model, json.dumps(settings), frames, list(range(rows + 1)), **columns))
     reads = np.diff([one["misses"] + one["prefetch_reads"] for one in told]) > 0
@@ -96,12 +98,12 @@ def with_reads(model: str, settings: dict[str, object], frames: int, columns: Co
 
 
 def facts(frames: int, engine: str = "mysql", model: str = "innodb57", **further: object) -> PoolFacts:
-    """Return the facts of a pool of so many frames."""
+    """Return the facts of a pool with `frames` frames."""
     told = {"settings": {}, "page_size_bytes": PAGE_BYTES, "pool_pages": frames, "version": "", **further}
     return PoolFacts(engine=engine, model=model, **told)  # type: ignore[arg-type]
 
 
 def counted(window: Recorded, *, times: float = 1.0) -> Counted:
-    """Return what the server would have counted in a window, times something."""
+    """Return the counts that the server would report for a window, with its reads multiplied by `times`."""
     reads = float(np.count_nonzero(window.columns["kind"] == READ)) * times
     return Counted(window.seconds, reads, 10 * reads, 100.0, "transaction")

@@ -1,4 +1,5 @@
-"""A recorder of page accesses that is only a script, a clock that its sleeper moves, and a look over a fake server."""
+"""Fakes for tests of `advise`: a scripted recorder of page accesses, a clock that only its own `sleep` moves, and a
+look at a fake server."""
 
 from __future__ import annotations
 
@@ -20,12 +21,12 @@ from support.fake_mysql import FakeMysql
 
 
 class Clock:
-    """Seconds that pass only while somebody sleeps."""
+    """A clock whose seconds pass only during its own `sleep`."""
 
     def __init__(self) -> None:
         self.now_s = 1000.0
         self.at: dict[float, Callable[[], None]] = {}
-        """What happens when that many seconds have passed."""
+        """Calls to make once that many seconds have passed."""
 
     def __call__(self) -> float:
         return self.now_s
@@ -50,7 +51,7 @@ class FakePlan:
 
 
 class FakeTrace:
-    """Events come at a rate; `states` has states from some second of the trace on."""
+    """A trace with events at a fixed rate; `states` maps a second of the trace to the state from then on."""
 
     def __init__(
         self, tier: Tier, clock: Clock, events_per_s: float, states: dict[float, str], others: Sequence[int]
@@ -80,10 +81,10 @@ class FakeTracing:
     events_per_s: float = 120.0
     states: dict[float, str] = field(default_factory=dict)
     only_first: bool = False
-    """Whether the states are those of the first trace alone."""
+    """Whether `states` holds only for the first trace."""
     refuses: Exception | None = None
     others: Sequence[int] = ()
-    """Processes that run the same binary."""
+    """Process numbers of other servers that run the same binary."""
     traces: list[FakeTrace] = field(default_factory=list)
     limits: list[float] = field(default_factory=list)
     limits_bytes: list[int] = field(default_factory=list)
@@ -111,7 +112,8 @@ class FakeTracing:
 
 
 class Answer:
-    """Every size reads as its share of the pool says; what it was asked is kept. Smaller ones need the tier full."""
+    """An estimator that scales the counted reads by present size / size. It keeps its arguments. Smaller sizes need the
+    tier full."""
 
     def __init__(self) -> None:
         self.asked: list[tuple[Sequence[Recorded], PoolFacts, Counted, Sequence[int]]] = []
@@ -138,13 +140,13 @@ class Answer:
 
 
 class Stop:
-    """A request to stop that comes when the test says so."""
+    """A request to stop that the test makes by setting `requested`."""
 
     requested = False
 
 
 class Shown:
-    """Keeps what is shown."""
+    """A display that keeps its texts and stages."""
 
     def __init__(self) -> None:
         self.said: list[str] = []
@@ -163,7 +165,7 @@ def asked(within_s: float = 60.0, tier: Tier = "misses", max_cores: float = 0.25
 
 @dataclass
 class Bench:
-    """A fake server, clock, recorder and answer; `advise` goes through both halves of a look."""
+    """A fake server, clock, recorder and estimator; `advise` runs both halves of a look on them."""
 
     server: FakeMysql
     session: Session
@@ -187,7 +189,7 @@ class Bench:
 
 @contextmanager
 def bench(server: FakeMysql | None = None) -> Any:
-    """Context manager for a bench."""
+    """Context manager for a `Bench` on a fake server."""
     with server or FakeMysql() as made:
         family = family_of(made.url)
         clock = Clock()

@@ -1,4 +1,4 @@
-"""What an experiment asks for, as texts that a test can compare."""
+"""The settings that an experiment asks for, as texts that a test can compare."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from bufferlab.knob import Setting
 
 
 def texts(asked: Mapping[str, Any]) -> dict[str, Any]:
-    """The canonical texts of settings by name; of a sweep, tuples of them."""
+    """Return the canonical texts of settings by name; for a swept setting a tuple of them."""
     return {name: _text(one) for name, one in asked.items()}
 
 

@@ -1,4 +1,4 @@
-"""The figures that audits are tested on, and the same with some of their text changed."""
+"""The fixtures that tests of audits read, unchanged or with some of their text replaced."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ FIXTURES = Path(__file__).parents[1] / "fixtures" / "audit"
 
 
 def text_of(name: str, changes: Sequence[tuple[str, str]] = ()) -> str:
-    """A fixture's text with every change made; one that changes nothing is a mistake of the test."""
+    """Return a fixture's text with every change made; a change that changes nothing is a mistake of the test."""
     text = (FIXTURES / name).read_text(encoding="utf-8")
     for old, new in changes:
         assert old in text, f"{name} has no {old!r}"
@@ -23,21 +23,21 @@ def text_of(name: str, changes: Sequence[tuple[str, str]] = ()) -> str:
 
 
 def evidence_of(text: str, name: str = "given.txt") -> FileEvidence:
-    """What the parsers see in a text, with an end at its last line."""
+    """Return what the parsers find in a text whose last line has a line end."""
     return read_lines((Line(number, line) for number, line in enumerate(text.splitlines(), start=1)), name)
 
 
 def evidence_of_file(path: Path, text: str) -> FileEvidence:
-    """What the importers see in a file of this text, whose last line may have no end; the file is written."""
+    """Write the text to a file, and return what the importers find in it; its last line may have no line end."""
     path.write_text(text, encoding="utf-8")
     return read_file(path)
 
 
 def audit_of(text: str) -> Audit:
-    """The audit of one text."""
+    """Return the audit of one text."""
     return audit_evidence([evidence_of(text)])
 
 
 def found(text: str, rule: str) -> list[AuditFinding]:
-    """What one rule finds in a text."""
+    """Return the findings of one rule in a text."""
     return [finding for finding in audit_of(text).findings if finding.rule == rule]

@@ -22,7 +22,7 @@ SECTOR = 512
 
 
 def trace_of(events: Iterable[dict[str, Any]]) -> pl.DataFrame:
-    """Rows of block-trace.parquet from what is not the usual."""
+    """Return rows of block-trace.parquet; each event gives only the columns that differ from the usual values."""
     usual: dict[str, Any] = {"cpu": 0, "device": "7:0", "flags": "R", "pid": 100, "comm": "reader"}
     types: dict[str, Any] = {"i64": pl.Int64, "i32": pl.Int32, "str": pl.String}
     rows = [{**usual, **event} for event in events]
@@ -33,7 +33,7 @@ def trace_of(events: Iterable[dict[str, Any]]) -> pl.DataFrame:
 
 
 def require_tracing() -> None:
-    """Skip where this user may not trace or make loop devices."""
+    """Skip the test if this user may not trace or make loop devices."""
     if os.geteuid() != 0:
         pytest.skip("tracing block requests needs root")
     try:
@@ -44,7 +44,7 @@ def require_tracing() -> None:
 
 @contextmanager
 def loop_device(backing: Path, size_bytes: int) -> Iterator[str]:
-    """A loop device over a new file; skips where none can be had."""
+    """Yield the name of a loop device over a new file; skip the test if this host allows none."""
     backing.write_bytes(os.urandom(1 << 20) * (size_bytes >> 20))
     made = subprocess.run(["losetup", "--find", "--show", str(backing)], capture_output=True, text=True, check=False)
     if made.returncode != 0:
@@ -58,7 +58,7 @@ def loop_device(backing: Path, size_bytes: int) -> Iterator[str]:
 
 
 def read_direct(device: str, offsets: Iterable[int], size_bytes: int) -> int:
-    """Reads past the page cache, each of `size_bytes`; how many."""
+    """Read past the page cache, `size_bytes` at each offset; return the number of reads."""
     descriptor = os.open(device, os.O_RDONLY | os.O_DIRECT)
     count = 0
     try:
@@ -72,7 +72,7 @@ def read_direct(device: str, offsets: Iterable[int], size_bytes: int) -> int:
 
 
 class Traced:
-    """A trace from arming to its table."""
+    """A block trace, from arming to its table."""
 
     def __init__(self, path: str, place: Path, buffer_kib: int = 1024, *, every_step: bool = False) -> None:
         self.place = place
@@ -88,14 +88,14 @@ class Traced:
         self.told: dict[str, Any] = json.loads(self._trace.finish())
 
     def table(self) -> pl.DataFrame:
-        """The decoded events."""
+        """Return the decoded events."""
         records = self.place / "records"
         self.decoded: dict[str, Any] = json.loads(native().block_trace_decode(self.told["spool"], str(records)))
         return pl.concat([trace_of([]), *frames(records, self.told["window_start_ns"])])
 
 
 def instances() -> list[str]:
-    """Our instances in tracefs, looked at through a mount that ends with the look."""
+    """Return the names of bufferlab's instances in tracefs, listed through a temporary mount."""
     look = "mount -t tracefs none /mnt && ls /mnt/instances"
     listed = subprocess.run(["unshare", "-m", "sh", "-c", look], capture_output=True, text=True, check=True)
     return [name for name in listed.stdout.split() if name.startswith("bufferlab-")]

@@ -1,4 +1,5 @@
-"""A small authority for tests of TLS: certificates for servers, good ones and such as are refused."""
+"""A small certificate authority for tests of TLS. It makes certificates for servers: valid ones, and ones that clients
+must refuse."""
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ DAY = timedelta(days=1)
 
 
 class Authority:
-    """An authority with its own key; `file` holds its certificate."""
+    """A certificate authority with a separate key; `file` holds its certificate."""
 
     def __init__(self, folder: Path, name: str) -> None:
         self.folder, self.file = folder, folder / f"{name}.pem"
@@ -33,7 +34,7 @@ class Authority:
         names: tuple[str, ...] = ("localhost", "127.0.0.1"),
         valid: tuple[datetime, datetime] = (NOW - DAY, NOW + DAY),
     ) -> tuple[Path, Path]:
-        """Make a certificate of a server and its key; return their files."""
+        """Make a server's certificate and key; return their files."""
         key = _key()
         made = _certificate(_named(common), self._name, key, valid)
         made = made.add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)

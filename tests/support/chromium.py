@@ -1,4 +1,5 @@
-"""Headless Chromium for tests: started without network chatter, asked what it logged and what it fetched."""
+"""Headless Chromium for tests: it starts without network traffic, and tests ask for its log messages and its
+requests."""
 
 from __future__ import annotations
 
@@ -30,7 +31,7 @@ _HINT = "install it with: apt-get install --no-install-recommends chromium chrom
 
 
 def _needed(program: str) -> str:
-    """The program's path; a test that cannot run fails, because a skipped one proves nothing."""
+    """Return the program's path; fail if it is missing, because a skipped test proves nothing."""
     path = shutil.which(program)
     assert path is not None, f"{program} is missing, so the report cannot be looked at; {_HINT}"
     return path
@@ -38,7 +39,7 @@ def _needed(program: str) -> str:
 
 @contextmanager
 def chromium(profile: Path) -> Iterator[Any]:
-    """A browser, its console and network log kept."""
+    """Yield a browser that keeps its console log and its network log."""
     options = Options()
     options.binary_location = _needed("chromium")
     for flag in (*_FLAGS, f"--user-data-dir={profile}"):
@@ -52,13 +53,13 @@ def chromium(profile: Path) -> Iterator[Any]:
 
 
 def look(driver: Any, page: Path, *, width: int = 1280, dark: bool = False, scripts: bool = True) -> None:
-    """Show the page in a viewport of exactly that width; nothing stays of what the browser showed before."""
+    """Show the page in a viewport of exactly that width, without any state of earlier pages."""
     metrics = {"width": width, "height": 800, "deviceScaleFactor": 1, "mobile": False}
     driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
     scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
     driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "", "features": [scheme]})
     driver.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": not scripts})
-    # The browser's own first page asks for its own parts: let them come before the test listens.
+    # The browser's start page loads its own parts: wait for them before the test listens.
     driver.get("about:blank")
     for kind in ("performance", "browser"):
         driver.get_log(kind)
@@ -66,11 +67,11 @@ def look(driver: Any, page: Path, *, width: int = 1280, dark: bool = False, scri
 
 
 def console_messages(driver: Any) -> list[str]:
-    """Everything the page made the browser log: errors, warnings, refused loads."""
+    """Return all messages that the page caused in the browser's log: errors, warnings, refused loads."""
     return [f"{entry['level']}: {entry['message']}" for entry in driver.get_log("browser")]
 
 
 def fetched(driver: Any) -> list[str]:
-    """Every address the browser asked for, from its own network log."""
+    """Return every address that the browser requested, from its network log."""
     events = [json.loads(entry["message"])["message"] for entry in driver.get_log("performance")]
     return [event["params"]["request"]["url"] for event in events if event["method"] == "Network.requestWillBeSent"]

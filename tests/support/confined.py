@@ -1,4 +1,4 @@
-"""Commands with fewer rights in a root of their own without /sys: a tmpfs in a mount namespace. Needs root."""
+"""Runs commands with fewer rights in a separate root without /sys: a tmpfs in a mount namespace. Needs root."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from pathlib import Path
 from support.core import ROOT
 
 NOBODY = ("--reuid=65534", "--regid=65534", "--clear-groups", "--bounding-set=-all", "--inh-caps=-all")
-"""The rights of a user without any capability, as setpriv has them."""
+"""setpriv's options for a user without any capability."""
 
-# Links of a merged /usr stay links. The interpreter may lie below /root, which only root can pass: here everybody can.
+# Symbolic links of a merged /usr stay links. The interpreter may lie below /root, which only root may enter; in the new
+# root every user may.
 _CONFINE = """
 set -eu
 tree=$1; shift
@@ -43,9 +44,9 @@ exec chroot "$tree" "$@"
 def confined(
     root: Path, environment: Mapping[str, str], rights: tuple[str, ...], *command: str, timeout_s: float = 1800
 ) -> subprocess.CompletedProcess[str]:
-    """Run a command with these rights, in a root without /sys; nothing stays mounted behind it.
+    """Run a command with these rights in a root without /sys; all mounts end with the command.
 
-    It sees the system's programs, this tree, and the folder `root`, in which its own files go.
+    The command sees the system's programs, this tree, and the folder `root` for its own files.
     """
     (root / "root").mkdir(exist_ok=True)
     system = ["/usr", "/bin", "/sbin", "/lib", "/lib64", "/etc", "/dev/null", "/dev/zero", "/dev/urandom"]

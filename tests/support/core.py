@@ -1,4 +1,4 @@
-"""The core in a process of its own, as the worker runs it: SQLite's page cache can be chosen once per process."""
+"""Calls the core in a separate process, as the worker does: SQLite's page cache can be chosen only once per process."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from typing import Any
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-#: What ./bufferlab is started with by tests, so that the core that ./test built serves it too: without this, it would
-#: build one that is optimised across crates.
+#: Variables with which tests start ./bufferlab. With them it uses the core that ./test built; without them it would
+#: build a core that is optimised across crates.
 OF_A_CLONE = {"CARGO_PROFILE_RELEASE_LTO": "off", "CARGO_PROFILE_RELEASE_DEBUG": "0"}
 _CACHE = os.environ.get("BUFFERLAB_CACHE")
 
@@ -44,7 +44,7 @@ class CoreError(Exception):
 
 
 def call(function: str, engine: str, job: dict[str, Any]) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    """Answer and events of one call of the core; CoreError when it fails."""
+    """Return answer and events of one call of the core. Raises CoreError if the call fails."""
     done = subprocess.run(
         [sys.executable, "-c", _CALL],
         input=json.dumps({"function": function, "engine": engine, "job": job}),
@@ -63,7 +63,7 @@ def call(function: str, engine: str, job: dict[str, Any]) -> tuple[dict[str, Any
 
 @dataclass
 class Measured:
-    """A finished run: the core's answer, and each metric of the two edges."""
+    """A finished run: the core's answer, and each metric at the window's two edges."""
 
     answer: dict[str, Any]
     start: dict[tuple[str, str], float]
@@ -71,11 +71,11 @@ class Measured:
     events: list[dict[str, Any]]
 
     def delta(self, metric: str, subject: str = "") -> float:
-        """Growth of a counter over the measured window."""
+        """Return the growth of a counter over the measured window."""
         return self.end[metric, subject] - self.start[metric, subject]
 
     def new_orders(self) -> float:
-        """New-Orders completed, the rolled back ones included."""
+        """Return the number of completed New-Orders, including those rolled back."""
         return self.delta("transactions_committed", "new_order") + self.delta("transactions_rolled_back", "new_order")
 
 
@@ -98,7 +98,7 @@ def run(
     warm_up: int = 2000,
     **knobs: Any,
 ) -> Measured:
-    """One run on `database` itself, which it changes."""
+    """Do one run on `database` itself, which the run changes."""
     settings = {
         "page_size_bytes": 4096,
         "io_mode": "direct",
@@ -124,7 +124,7 @@ def run(
 
 @contextmanager
 def usual_cache() -> Iterator[None]:
-    """Context manager in which the cache is the test run's: a test may have one of its own, which ends with it."""
+    """Context manager in which the cache is that of the whole test run, even if the test set a temporary cache."""
     with pytest.MonkeyPatch.context() as patch:
         if _CACHE is None:
             patch.delenv("BUFFERLAB_CACHE", raising=False)
@@ -139,12 +139,12 @@ def _by_metric(values: list[dict[str, Any]]) -> dict[tuple[str, str], float]:
 
 
 def environment(disk: Path) -> dict[str, str]:
-    """What commands on real engines see: one cache of loaded databases, on the disk that is measured."""
+    """Return the environment of commands on real engines: one cache of loaded databases, on the measured disk."""
     return {**os.environ, "PYTHONPATH": str(ROOT / "python"), "BUFFERLAB_CACHE": str(disk / "cache")}
 
 
 def copy(database: Path, to: Path) -> Path:
-    """A copy that is on the disk and not in the page cache."""
+    """Copy a database so that the copy is on the disk and not in the page cache."""
     shutil.copyfile(database, to)
     with to.open("rb") as file:
         os.fsync(file.fileno())

@@ -1,4 +1,4 @@
-"""Databases with one wrong row, and what their check says of it."""
+"""Databases with one wrong row, and the result of their consistency check."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def failed(result: dict[str, Any]) -> set[int]:
 
 
 def corrupt_behind_the_index(database: Path, index: str, statement: str) -> None:
-    """Change exactly one row while the schema has forgotten an index, whose tree so stays as it was."""
+    """Change exactly one row while the schema lacks an index, so that the index's tree keeps the old value."""
     with closing(sqlite3.connect(database, isolation_level=None)) as connection:
         entry = connection.execute("SELECT * FROM sqlite_schema WHERE name = ?", (index,)).fetchone()
         connection.execute("PRAGMA writable_schema = ON")

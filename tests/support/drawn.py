@@ -1,4 +1,4 @@
-"""What an answer on a terminal must be at any width."""
+"""Conditions that an answer on a terminal must meet at any width."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from bufferlab.report.terminal import tables_of, text
 
 
 def require_whole(report: Report, width: int) -> None:
-    """Require that nothing is wider than the terminal, no word is cut or left out, and no head is broken."""
+    """Require that no line is wider than the terminal, no word is cut or missing, and no column head is broken."""
     shown = text(report, width)
     lines = shown.splitlines()
     assert max(map(len, lines)) <= width

@@ -21,7 +21,7 @@ from support.core import usual_cache
 
 ROWS = 20_000
 TROUBLE = "it''s; -- no /* comment */ # \\\\ \\' \\0 \\Z `x` \\n*/ é"
-"""A string of everything that a bad splitter would stumble on, in MySQL's words."""
+"""A MySQL string literal with every character sequence that could confuse a parser of statements."""
 SHOP_OF_MYSQL = (
     "CREATE TABLE product (id INT PRIMARY KEY, price INT NOT NULL, sold INT NOT NULL DEFAULT 0, note VARCHAR(200), "
     "raw VARBINARY(40), KEY (price)) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4",
@@ -35,11 +35,13 @@ SHOP_OF_MYSQL = (
     "CREATE FUNCTION half (x INT) RETURNS INT DETERMINISTIC RETURN x / 2",
 )
 DUMPERS = {"mysql": ("mariadb-10.2", "bin/mysqldump"), "mariadb": ("mariadb-11.4", "bin/mariadb-dump")}
-"""The tool of each flavour, by the fetched build that has it: MariaDB's mysqldump dumps MySQL's servers too."""
+"""The dump tool for each kind of server, with the fetched build that has it. MariaDB's mysqldump also dumps MySQL's
+servers."""
 
 
 def tool(name: str, version: str) -> Path:
-    """A program that makes dumps, of that version or one of its minor ones; skipped, loudly, where there is none."""
+    """Return a dump program of that version or one of its minor versions; skip the test with a message if there is
+    none."""
     for path in _tools(name):
         said = subprocess.run([path, "--version"], capture_output=True, text=True, check=False).stdout
         if re.search(rf"\(PostgreSQL\) {version}\b|Ver {version}\b", said) and "MariaDB" not in said:
@@ -56,7 +58,7 @@ def _tools(name: str) -> Iterator[Path]:
 def mysqldump(
     name: str, folder: Path, *options: str, rows: int = ROWS, more: Sequence[str] = (), tool: Path | None = None
 ) -> Path:
-    """The path of a dump of the shop on that server, readable for us alone; `tool` is Oracle's mysqldump."""
+    """Dump the shop from that server; return the file, which only its owner may read. `tool`: Oracle's mysqldump."""
     build = innodb.build(name)
     dumped = folder / "shop.sql"
     is_oracles = tool is not None
@@ -72,7 +74,7 @@ def mysqldump(
                     some = range(first, min(first + 1000, rows + 1))
                     values = (f"({i}, {i * 7919 % 9900}, '{i:0120d}', x'{f'{i % 256:02x}' * 20}')" for i in some)
                     connection.ask(f"INSERT INTO product (id, price, note, raw) VALUES {', '.join(values)}")
-                if is_oracles:  # Since 9.0 it knows no native passwords.
+                if is_oracles:  # Since 9.0 Oracle's mysqldump does not support native passwords.
                     how = f"WITH caching_sha2_password BY '{identity.password}'"
                     connection.ask(f"CREATE USER dumper@localhost IDENTIFIED {how}")
                     connection.ask("GRANT ALL ON *.* TO dumper@localhost")
@@ -93,7 +95,7 @@ def _dump(command: Sequence[object], environment: Mapping[str, str] | None = Non
 
 
 def _dumper(flavour: str, folder: Path) -> Path:
-    """A copy that can be executed: the fetched folders must stay as they are."""
+    """Return an executable copy of the dump tool: the fetched folders must not change."""
     name, inside = DUMPERS[flavour]
     with usual_cache():
         innodb.build(name)
@@ -129,7 +131,7 @@ def pg_dump(
     server: str = "postgres-15",
     tool: Path | None = None,
 ) -> Path:
-    """The path of a dump of the shop on PostgreSQL 15, or another, by Debian's pg_dump, or another."""
+    """Dump the shop from a PostgreSQL server (15 by default) by a pg_dump (Debian's by default); return the file."""
     tool = tool or next(iter(sorted(Path("/usr/lib/postgresql").glob("*/bin/pg_dump"))), None)
     if tool is None:
         pytest.skip("NOT TESTED: there is no pg_dump here (package postgresql-client)")

@@ -1,4 +1,4 @@
-"""Where a real program begins, for tests that need the place of an instruction."""
+"""Finds the first instructions of real programs, for tests that need an instruction's offset in a file."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import struct
 from pathlib import Path
 
 _SYMTAB, _DYNSYM = 2, 11
-"""The types of a program's sections with symbols."""
+"""Types of ELF sections that hold symbols."""
 
 
 def first_instruction(binary: Path) -> dict[str, int]:
-    """The place in the file of a program's first instruction, which is longer than a byte, and its first byte."""
+    """Return the file offset of a program's first instruction, which is longer than one byte, and its first byte."""
     code = binary.read_bytes()
     entry, headers = struct.unpack_from("<QQ", code, 24)
     size, number = struct.unpack_from("<HH", code, 54)
@@ -22,7 +22,7 @@ def first_instruction(binary: Path) -> dict[str, int]:
 
 
 def entry(binary: Path, symbol: str) -> dict[str, int]:
-    """The place in the file of a function's first instruction, by its symbol, and its first byte (elf(5))."""
+    """Return the file offset of a function's first instruction, found by its symbol, and its first byte (elf(5))."""
     code = binary.read_bytes()
     (headers,) = struct.unpack_from("<Q", code, 40)
     size, number = struct.unpack_from("<HH", code, 58)

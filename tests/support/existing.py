@@ -1,4 +1,4 @@
-"""A server that runs already, and jobs on it in workers of their own; each family's tests say how it is asked."""
+"""A server that runs already, and jobs on it in separate workers; each family's tests say how to query it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ FROM_THE_ENVIRONMENT = "password: from the environment variable BUFFERLAB_PASSWO
 
 
 class Existing:
-    """A server that bufferlab is only told the URL of. `knobs`: what every run asks for."""
+    """A server of which bufferlab knows only the URL. `knobs` are the settings that every run asks for."""
 
     def __init__(self, engine: str, url: str, root: Path, knobs: dict[str, Native]) -> None:
         self.engine, self.url, self.root, self.knobs = engine, url, root, knobs
@@ -58,7 +58,7 @@ class Existing:
         return self.do("load", knobs=asked, workload=workload, threads=2)
 
     def load_hot_rows_once(self, kept: Path, mark: SchemaMark | None, drop: Callable[[], object]) -> None:
-        """Load them, unless the server has what an earlier test loaded, whose note is in the folder `kept`."""
+        """Load the hot rows, unless the server still has an earlier test's load, whose note is in the folder `kept`."""
         note = kept / "existing.json"
         if (
             not note.exists()
@@ -95,7 +95,7 @@ class Existing:
         )
 
     def run_and_stop(self, **knobs: Native) -> Outcome:
-        """A run that is asked to stop in its measured window."""
+        """Do a run that gets a request to stop in its measured window."""
 
         def ask_to_stop(event: dict[str, Any]) -> None:
             if event.get("event") == "sample" and event.get("edge") == "start":
@@ -104,7 +104,7 @@ class Existing:
         return self.run(READS, 100_000_000, ask_to_stop, **knobs)
 
     def run_and_kill(self, **knobs: Native) -> Outcome:
-        """A run whose worker is killed in its measured window."""
+        """Do a run whose worker is killed in its measured window."""
 
         def kill(event: dict[str, Any]) -> None:
             if event.get("event") == "sample" and event.get("edge") == "start":
@@ -114,11 +114,11 @@ class Existing:
         return self.run(READS, 100_000_000, kill, **knobs)
 
     def command(self, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
-        """`bufferlab ARGUMENTS` in this test's environment, to its end."""
+        """Run `bufferlab ARGUMENTS` in this test's environment to its end."""
         return prepared.run(arguments, {**os.environ, "PYTHONPATH": str(ROOT / "python")}, 300)
 
     def holding(self, secret: str) -> list[Path]:
-        """Files of this test that hold it."""
+        """Return the files of this test that contain `secret`."""
         return [file for file in self.root.rglob("*") if file.is_file() and secret.encode() in file.read_bytes()]
 
 
@@ -131,7 +131,7 @@ def _is_worker(pid: int) -> bool:
 
 @contextmanager
 def relay(place: Path | int) -> Iterator[int]:
-    """The port of a listener on the loopback that hands every connection on to a Unix socket, or to another port."""
+    """Yield the port of a loopback listener that forwards each connection to a Unix socket, or to another port."""
 
     def pump(source: socket.socket, sink: socket.socket) -> None:
         with suppress(OSError):
@@ -161,7 +161,7 @@ def relay(place: Path | int) -> Iterator[int]:
             listener.shutdown(socket.SHUT_RDWR)
             thread.join()
             for end in ends:
-                # A thread that waits in recv keeps a socket open after close.
+                # A thread that waits in recv keeps a closed socket open.
                 with suppress(OSError):
                     end.shutdown(socket.SHUT_RDWR)
                 end.close()

@@ -1,4 +1,4 @@
-"""Sweeps on the fake engine, in folders of their own: the whole path in well under a second a run."""
+"""Sweeps on the fake engine, in separate folders: the whole path in well under a second for each run."""
 
 from __future__ import annotations
 
@@ -69,30 +69,30 @@ class Ended:
 
     @property
     def json(self) -> dict[str, Any]:
-        """The one object on standard output."""
+        """Return the one JSON object on standard output."""
         document: dict[str, Any] = json.loads(self.out)
         return document
 
 
 @dataclass(frozen=True)
 class Bench:
-    """A place for sweeps: own results, cache and locks, so that tests do not meet."""
+    """Folders for sweeps: separate results, cache and locks, so that tests do not affect each other."""
 
     root: Path
 
     @property
     def out(self) -> Path:
-        """Where sweep folders go."""
+        """Return the folder of sweep folders."""
         return self.root / "runs"
 
     @property
     def cache(self) -> Path:
-        """Where loaded databases are kept."""
+        """Return the folder of loaded databases."""
         return self.root / "cache"
 
     @property
     def environment(self) -> dict[str, str]:
-        """The environment of this place's processes."""
+        """Return the environment of this bench's processes."""
         return {
             **os.environ,
             "BUFFERLAB_CACHE": str(self.cache),
@@ -114,7 +114,7 @@ class Bench:
         silent: str = "60s",
         more: str = "",
     ) -> Path:
-        """A TOML for the fake engine."""
+        """Write an experiment for the fake engine; return the TOML file."""
         self.root.mkdir(parents=True, exist_ok=True)
         path = self.root / "fake.toml"
         path.write_text(
@@ -132,37 +132,37 @@ class Bench:
         return path
 
     def bufferlab(self, *arguments: str | Path) -> Ended:
-        """Run the command and wait."""
+        """Run the command and wait for its end."""
         done = prepared.run(arguments, self.environment)
         return Ended(done.returncode, done.stdout, done.stderr)
 
     def measure(
         self, experiment: Path, heard: Heard | None = None, options: SweepOptions | None = None, *, failing: int = 0
     ) -> SweepOutcome:
-        """The same as `run` without the command line and the report, in this process: three times as fast.
+        """Do the same as `run` in this process, without the command line and the report: three times as fast.
 
-        AssertionError with the reasons of the runs where not just `failing` of them fail.
+        Raises AssertionError with the runs' reasons unless exactly `failing` of them fail.
         """
         with self.in_environment():
             return _expected(run_sweep(spec.load(experiment), self.out, None, heard, options), failing)
 
     def resume(self, heard: Heard | None = None, *, failing: int = 0) -> SweepOutcome:
-        """`run --resume` on the only sweep folder there is, in this process; as strict as `measure`."""
+        """Do `run --resume` on the only sweep folder, in this process; as strict about failures as `measure`."""
         path = self.sweep_path()
         with self.in_environment():
             return _expected(run_sweep(spec.load(path / "experiment.toml"), self.out, path, heard), failing)
 
     @contextmanager
     def in_environment(self) -> Iterator[None]:
-        """This process, for a while, in this place's environment."""
+        """Context manager in which this process has this bench's environment."""
         with pytest.MonkeyPatch.context() as patch:
             for name, value in self.environment.items():
                 patch.setenv(name, value)
-            patch.setattr(os, "fsync", lambda descriptor: None)  # Nothing here outlives a power cut.
+            patch.setattr(os, "fsync", lambda descriptor: None)  # Tests need no file that survives a power cut.
             yield
 
     def run(self, *arguments: str | Path, out: Path | None = None) -> Ended:
-        """`bufferlab run … --out <this place>`."""
+        """Run `bufferlab run … --out <this bench's folder>`."""
         return self.bufferlab("run", *arguments, "--out", out or self.out)
 
     def start(self, *arguments: str | Path) -> subprocess.Popen[str]:
@@ -177,20 +177,21 @@ class Bench:
         )
 
     def sweep_path(self) -> Path:
-        """The only sweep folder there is."""
+        """Return the only sweep folder."""
         (path,) = (entry for entry in self.out.iterdir() if entry.is_dir() and not entry.name.startswith("."))
         return path
 
     def sweep(self) -> SweepFolder:
-        """The only sweep folder there is, opened."""
+        """Open the only sweep folder."""
         return open_sweep(self.sweep_path())
 
     def runs(self) -> list[dict[str, Any]]:
-        """run.json of every published run, in the order they ran."""
+        """Return run.json of every published run, in the order in which they ran."""
         return [record.run.model_dump(mode="json") for record in self.sweep().runs()]
 
     def leftovers(self) -> list[Path]:
-        """What should not be there after a command has ended: copies, half-written folders, scratch, their marks."""
+        """Return files that a finished command must not leave: copies, half-written folders, scratch folders, their
+        marks."""
         return [
             path
             for root in (self.out, self.cache)
@@ -201,7 +202,7 @@ class Bench:
 
 
 def _expected(outcome: SweepOutcome, failing: int) -> SweepOutcome:
-    """The outcome of a sweep that went to its end and lost no run but those that were to fail."""
+    """Return the outcome of a sweep that finished and in which exactly `failing` runs failed."""
     runs = outcome.folder.runs()
     told = [describe(record) for record in runs if not record.ok]
     lost = [f"{outcome.failed} runs failed, {failing} were to", *told]
@@ -213,13 +214,13 @@ def _expected(outcome: SweepOutcome, failing: int) -> SweepOutcome:
 
 
 def wait(process: subprocess.Popen[str], timeout_s: float = 60) -> Ended:
-    """The end of a started command."""
+    """Wait for a started command; return how it ended."""
     out, err = process.communicate(timeout=timeout_s)
     return Ended(process.returncode, out, err)
 
 
 def wait_until(condition: Callable[[], bool], what: str, timeout_s: float = 30) -> None:
-    """Until it holds; AssertionError with `what` when it does not in time."""
+    """Wait until the condition holds. Raises AssertionError with `what` after `timeout_s`."""
     deadline = time.monotonic() + timeout_s
     while not condition():
         if time.monotonic() > deadline:
@@ -228,12 +229,12 @@ def wait_until(condition: Callable[[], bool], what: str, timeout_s: float = 30) 
 
 
 def children(pid: int) -> list[int]:
-    """Processes whose parent is `pid`."""
+    """Return the processes whose parent is `pid`."""
     return [child for child, parent in _parents() if parent == pid]
 
 
 def is_alive(pid: int) -> bool:
-    """Is the process there, and not a zombie?"""
+    """Return whether the process exists and is not a zombie."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
     except (FileNotFoundError, ProcessLookupError):
@@ -241,7 +242,7 @@ def is_alive(pid: int) -> bool:
 
 
 def blocks(pid: int, number: signal.Signals) -> bool:
-    """Does the process's main thread block that signal (SigBlk of proc_pid_status(5))?"""
+    """Return whether the process's main thread blocks that signal (SigBlk of proc_pid_status(5))."""
     try:
         lines = Path(f"/proc/{pid}/status").read_text().splitlines()
     except (FileNotFoundError, ProcessLookupError):
@@ -261,7 +262,7 @@ def _parents() -> Iterator[tuple[int, int]]:
 
 
 class Heard:
-    """Keeps what a sweep told its watcher."""
+    """A watcher that keeps everything that a sweep reports to it."""
 
     def __init__(self) -> None:
         self.states: list[SweepStatus] = []

@@ -1,4 +1,5 @@
-"""Small and read-only file systems, to see what happens on them. Needs root: tests fail, not skip, without it."""
+"""Small and read-only file systems, to test how bufferlab behaves on them. Needs root: without it tests fail; they are
+not skipped."""
 
 from __future__ import annotations
 
@@ -10,7 +11,7 @@ from pathlib import Path
 
 @contextmanager
 def tiny_disk(folder: Path, size_kib: int) -> Iterator[Path]:
-    """A file system of that size."""
+    """Mount a file system of that size on the folder."""
     folder.mkdir(parents=True, exist_ok=True)
     _do("mount", "-t", "tmpfs", "-o", f"size={size_kib}k", "none", folder)
     try:
@@ -21,7 +22,7 @@ def tiny_disk(folder: Path, size_kib: int) -> Iterator[Path]:
 
 @contextmanager
 def read_only(folder: Path) -> Iterator[Path]:
-    """A folder that even root cannot write to."""
+    """Make the folder read-only even for root."""
     folder.mkdir(parents=True, exist_ok=True)
     _do("mount", "--bind", folder, folder)
     try:
@@ -33,7 +34,7 @@ def read_only(folder: Path) -> Iterator[Path]:
 
 @contextmanager
 def bound(folder: Path, source: Path) -> Iterator[Path]:
-    """A folder that is mounted at another place too; both have one device number."""
+    """Mount a folder at a second place; both places have the same device number."""
     folder.mkdir(parents=True, exist_ok=True)
     _do("mount", "--bind", source, folder)
     try:
@@ -43,7 +44,7 @@ def bound(folder: Path, source: Path) -> Iterator[Path]:
 
 
 def fill(file: Path) -> None:
-    """Write until there is no room."""
+    """Write to the file until the disk is full."""
     with suppress(OSError), file.open("wb", buffering=0) as filler:
         while True:
             filler.write(b"\0" * 4096)

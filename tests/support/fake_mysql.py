@@ -1,4 +1,5 @@
-"""A server that speaks enough of MySQL to be looked at: its counters grow by the same each time it is asked."""
+"""A server that speaks enough of MySQL's protocol for `observe`: its counters grow by the same amount at each
+question."""
 
 from __future__ import annotations
 
@@ -29,25 +30,25 @@ GROWTH = {
     "Innodb_pages_written": 5,
     "Com_commit": 10,
 }
-"""What each status variable grows by from one sample to the next."""
+"""The growth of each status variable from one sample to the next."""
 STATEMENTS = 40
-"""The statements of others, by which Questions grows beside ours."""
+"""Statements of other clients between two samples; Questions grows by them, and by our own."""
 
 
 class FakeMysql:
-    """The server, on a free port of the loopback. `at[n]` is called before the n-th sample is answered."""
+    """The server, on a free port of the loopback. It calls `at[n]` before it answers the n-th sample."""
 
     def __init__(self, at: dict[int, Callable[[FakeMysql], None]] | None = None) -> None:
         self.at = at or {}
         self.samples, self.logins = 0, 0
         self.refusal: tuple[int, str] | None = None
-        """The error with which log-ins are answered."""
+        """The error with which it answers log-ins; None to accept them."""
         self.began_s = time.monotonic() - 1000
         self.status = dict.fromkeys(GROWTH, 1_000_000) | {"Questions": 5_000}
         self.statements: list[str] = []
         self.names: list[bytes] = []
         self.answers: dict[str, tuple[Sequence[str], Sequence[Sequence[Cell]]]] = {}
-        """Further tables, heads and rows, by a word of the statement that asks for them."""
+        """Further result tables (column names, rows), each by a word of the statement that asks for it."""
         self._lines: list[socket.socket] = []
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.port = self._listener.getsockname()[1]
@@ -68,7 +69,7 @@ class FakeMysql:
 
     def __exit__(self, *_: object) -> None:
         with suppress(OSError):
-            self._listener.shutdown(socket.SHUT_RDWR)  # A thread that waits in accept would keep it open.
+            self._listener.shutdown(socket.SHUT_RDWR)  # A thread that waits in accept would keep the socket open.
         self._listener.close()
         self.disconnect()
         if threading.current_thread() not in self._threads:
@@ -76,13 +77,13 @@ class FakeMysql:
                 thread.join()
 
     def disconnect(self) -> None:
-        """Close every connection that there is now: whoever lost one may be back before the last is closed."""
+        """Close all present connections. A client may reconnect before the last of them is closed."""
         for line in list(self._lines):
             with suppress(OSError):
                 line.shutdown(socket.SHUT_RDWR)
 
     def restart(self) -> None:
-        """Begin anew: counters at zero, nobody connected."""
+        """Start again: counters at zero, no connections."""
         self.status = dict.fromkeys(self.status, 0)
         self.began_s = time.monotonic()
         self.disconnect()
@@ -109,7 +110,8 @@ class FakeMysql:
                 self.statements.append(sql)
                 self.status["Questions"] += 1
                 session += 1
-                # In one piece: small ones wait 40 ms for the acknowledgement of the one before (Nagle's algorithm).
+                # Sent as one buffer: small buffers would each wait 40 ms for the previous one's acknowledgement
+                # (Nagle's algorithm).
                 line.sendall(b"".join(numbered(self._answer(sql, session))))
 
     def _answer(self, sql: str, session: int) -> Iterator[bytes] | list[bytes]:

@@ -1,6 +1,6 @@
-"""Leaves figures blank in tests that do not look at them: to draw them took a quarter of test_report_innodb.py's time.
+"""Leaves figures blank in tests that do not check them: drawing took a quarter of the time of test_report_innodb.py.
 
-The mark `figures` on a test or its file has them drawn, in its commands too; `./test --all` draws them in every
+In a test or a file with the mark `figures` they are drawn, in its commands too; `./test --all` draws them in every
 test.
 """
 
@@ -17,9 +17,9 @@ import pytest
 from bufferlab.report.figures import svg
 from bufferlab.texts import printable
 
-#: What a test's commands inherit.
+#: The environment variable by which a test's commands know whether to draw.
 _DRAWN = "BUFFERLAB_TEST_FIGURES"
-#: A sheet with the words that matplotlib writes of a figure, whose plot it lacks.
+#: A figure without its plot, with the words that matplotlib writes into an SVG.
 _BLANK = """\
 <?xml version="1.0" encoding="utf-8" standalone="no"?>
 <svg xmlns="http://www.w3.org/2000/svg" width="460pt" height="72pt" viewBox="0 0 460 72" version="1.1">
@@ -31,7 +31,7 @@ _BLANK = """\
 
 
 def install() -> None:
-    """From now on this process and its forks leave each figure blank, unless a test asks for figures."""
+    """Leave figures blank in this process and its forks from now on, unless a test asks for figures."""
     document = svg._document
 
     def drawn_if_asked(figure: Any) -> str:
@@ -46,7 +46,7 @@ def install() -> None:
 
 @contextmanager
 def blank() -> Iterator[None]:
-    """Leave figures blank for a while, in a test that asks for figures."""
+    """Leave figures blank for a while in a test that asks for figures."""
     asked = os.environ.get(_DRAWN, "no")
     _ask("no")
     try:
@@ -62,12 +62,12 @@ def _ask(drawn: str) -> None:
 
 
 def pytest_configure() -> None:
-    """Every lane begins so."""
+    """Set this up at the start of each lane."""
     install()
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
-    """Tell this test's figures, and those of its module's fixtures and its commands, whether it looks at them."""
+    """Draw this test's figures, and those of its module's fixtures and its commands, only if it has the mark."""
     _ask("yes" if item.get_closest_marker("figures") else "no")
     return (yield)

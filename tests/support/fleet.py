@@ -1,4 +1,5 @@
-"""A small stand-in for Ray: nodes that send the folders that are there, and what a gathering with them says."""
+"""A small stand-in for Ray: nodes that send ready-made sweep folders, and the events that a gathering reports about
+them."""
 
 from __future__ import annotations
 
@@ -25,7 +26,7 @@ FACTS = {"versions": {**VERSIONS, "python": "3.11", "sqlite": "3.50"}, "data_key
 
 
 def measured_parts(bench: Bench) -> list[Path]:
-    """What the nodes would have measured, a sweep folder for each block."""
+    """Measure a sweep folder for each block, as the nodes would."""
     return [
         bench.measure(bench.experiment(repetitions=BLOCKS), options=SweepOptions(blocks=(block,))).folder.path
         for block in range(BLOCKS)
@@ -37,12 +38,12 @@ Says = Iterator[Item | Over]
 
 @dataclass
 class StandIn:
-    """What `Gather` asks of Ray: tasks are iterators, and nodes send the folders that are there."""
+    """The methods that `Gather` calls on Ray: tasks are iterators, and nodes send the folders `parts`."""
 
     parts: Sequence[Path]
     names: list[str] = field(default_factory=lambda: ["one", "two"])
     told: Mapping[str, Any] = field(default_factory=dict)
-    """Facts of single nodes, in place of the usual ones."""
+    """Facts of single nodes, by name, in place of the usual facts."""
     work: Callable[[StandIn, Node, Mapping[str, Any]], Iterator[Item | Over]] | None = None
     orders: list[tuple[str, Mapping[str, Any]]] = field(default_factory=list)
     cancelled: list[bool] = field(default_factory=list)
@@ -64,7 +65,7 @@ class StandIn:
         return (self.work or StandIn.does)(self, node, order)
 
     def does(self, node: Node, order: Mapping[str, Any]) -> Says:
-        """A block, as a node of this host sends it that continues what was begun."""
+        """Yield what a node of this host sends for a block; if the host is the same, it continues the begun block."""
         part = self.parts[order["block"]]
         resumed = order["host"] == list(self.host)
         yield {"event": "begun", "resumed": resumed}
@@ -107,7 +108,7 @@ def gathered(
     clock: Callable[[], float] = time.monotonic,
     **bounds: float,
 ) -> tuple[dict[str, Any], Told]:
-    """Do a gathering; return how it ended, and what was said. Nothing half done stays."""
+    """Do a gathering; return its result and the reported events. Asserts that no temporary folder is left."""
     told = Told()
     bounds = {"no_node": 0.0, "look": 0.0, **bounds}
     result = Gather(cluster, gathering, VERSIONS, told, stopped, Bounds(**bounds), clock).do()  # type: ignore[arg-type]

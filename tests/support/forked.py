@@ -1,11 +1,10 @@
-"""Lets workers of the fake engines be forks of a process that has imported what they need: imports were most of their
-time.
+"""Makes workers of the fake engines forks of a process that has imported everything: imports took most of their time.
 
-In a lane of tests they are forks of a small process that does nothing else (a fork of the lane copies what tests have
-left in memory, page by page), and its children. In a command of a test they are forks of the command. The fake engines
-use no native code, so that nothing of the core, which a command may have used, goes with them. Workers of other
-engines, every worker of a command that starts from the beginning, and all of `./test --all`
-(BUFFERLAB_TEST_COMMANDS=exec), start as a user's do.
+In a lane of tests a small process that does nothing else forks them. (A fork of the lane itself would copy, page by
+page, what tests have left in memory.) In a test's command they are forks of the command. The fake engines use no native
+code, so a fork inherits no state of the core that a command may have used. Workers of other engines, workers of
+commands that start from the beginning, and all workers of `./test --all` (BUFFERLAB_TEST_COMMANDS=exec) start as a
+user's do.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ _PARENT_DIED_S = 10.0
 
 
 def install(*, in_lane: bool = False) -> None:
-    """From now on this process forks its workers of the fake engines; `in_lane` has a small process do so."""
+    """Make this process fork its workers of the fake engines from now on; with `in_lane` a small process forks them."""
     if os.environ.get("BUFFERLAB_TEST_COMMANDS") == "exec":
         return
     begin: Callable[[tuple[int, int, int]], int] = (lambda of: _small().begin(of)) if in_lane else _forked
@@ -48,12 +47,12 @@ def install(*, in_lane: bool = False) -> None:
 
 
 class _Worker:
-    """What `supervise` asks of a subprocess.Popen."""
+    """The methods of subprocess.Popen that `supervise` calls."""
 
     def __init__(self, log: IO[bytes], begin: Callable[[tuple[int, int, int]], int]) -> None:
         from_us, to_them = os.pipe()
         from_them, to_us = os.pipe()
-        # A signal that came before a fork has its own handlers would be handled by its parent's.
+        # Before the fork has its own handlers, its parent's handlers would handle a signal: block signals until then.
         mask = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
         try:
             self.pid = begin((from_us, to_us, log.fileno()))
@@ -73,17 +72,18 @@ class _Worker:
 
 
 def _forked(descriptors: tuple[int, int, int]) -> int:
-    """Fork a worker of this process; return its number when its process group can be killed."""
+    """Fork a worker of this process; return its process number once its process group can be killed."""
     from bufferlab.results import store
 
-    store._recent = store._Recent()  # The more memory, the slower a fork.
+    store._recent = store._Recent()  # A fork takes longer the more memory the process has.
     began, begun = os.pipe()
     with warnings.catch_warnings():
-        # From Python 3.12 on a fork beside threads warns. The worker needs nothing that another thread may hold.
+        # From Python 3.12 on a fork in a process with threads warns. The worker needs no lock that another thread may
+        # hold.
         warnings.simplefilter("ignore", DeprecationWarning)
         pid = os.fork()
     if pid == 0:
-        gc.freeze()  # An object of the parent that were freed here would close a file by its number.
+        gc.freeze()  # Freeing one of the parent's objects in the fork would close a file descriptor by its number.
         _be_worker(descriptors, lambda: os.write(begun, b"."))
     os.close(begun)
     os.read(began, 1)
@@ -92,7 +92,8 @@ def _forked(descriptors: tuple[int, int, int]) -> int:
 
 
 class _Small:
-    """A process that forks workers and gives them to this one: they become its children when who forked them ends."""
+    """A small process that forks workers for this one: this process adopts them when the process between the two
+    ends."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -132,7 +133,7 @@ def _adopt_orphans(wanted: bool) -> None:
 
 
 def _serve(descriptor: int) -> None:
-    """Be the small process."""
+    """Run the small process's loop."""
     for name in ("fake", "fake_server"):
         registry.behaviour(name)
     gc.freeze()
@@ -165,7 +166,7 @@ def _wait_for_parent(pid: int) -> None:
 
 
 def _be_worker(descriptors: tuple[int, ...], begun: Callable[[], object]) -> None:
-    """Be the worker, in this fork, and end."""
+    """Run the worker in this fork, then end."""
     code = 1
     try:
         for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP, signal.SIGPIPE}:
@@ -175,7 +176,7 @@ def _be_worker(descriptors: tuple[int, ...], begun: Callable[[], object]) -> Non
         os.setsid()
         for place, descriptor in enumerate(descriptors):
             os.dup2(descriptor, place)
-        begun()  # It leads its session now: its process group can be killed.
+        begun()  # The worker leads its own session now, so its process group can be killed.
         os.closerange(3, 1 + max(map(int, os.listdir("/proc/self/fd"))))
         sys.stdin, sys.stdout, sys.stderr = open(0), open(1, "w"), open(2, "w")  # noqa: SIM115
         signal.pthread_sigmask(signal.SIG_SETMASK, ())

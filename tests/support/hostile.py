@@ -1,4 +1,4 @@
-"""A listener that does to a client whatever a test says, in place of a server."""
+"""A listener that treats each client as a test says, in place of a server."""
 
 from __future__ import annotations
 
@@ -14,14 +14,15 @@ Behave = Callable[[Line], object]
 
 
 PATIENCE_S = 5.0
-"""How long a connection is kept on which a client says nothing."""
+"""The seconds for which a connection stays open while its client sends nothing."""
 
 
 @contextmanager
 def served(
     scheme: str, behave: Behave, heard: list[bytes] | None = None, patience_s: float = PATIENCE_S
 ) -> Iterator[str]:
-    """The URL of a server that does that with each connection; `heard` gets what it is sent afterwards."""
+    """Yield the URL of a server that calls `behave` on each connection; `heard` gets the bytes that clients send
+    afterwards."""
 
     def accept() -> None:
         with suppress(OSError):
@@ -46,7 +47,7 @@ def served(
         try:
             yield f"{scheme}://me@127.0.0.1:{listener.getsockname()[1]}/lab?sslmode=prefer"
         finally:
-            # A client that gave up may not have closed its end yet.
+            # A client that gave up may not have closed its end of the connection yet.
             for open_ in (listener, *lines):
                 with suppress(OSError):
                     open_.shutdown(socket.SHUT_RDWR)
@@ -55,16 +56,16 @@ def served(
 
 
 def reset(line: socket.socket) -> None:
-    """Let a connection end with a reset when it is closed."""
+    """Make the connection end with a reset when it is closed."""
     line.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
 
 
 def drip(line: socket.socket, data: bytes) -> None:
-    """Send it byte by byte, ten a second: each comes in time, and all of them never do."""
+    """Send the data byte by byte, ten bytes a second: each byte comes in time, but the whole message takes too long."""
     for byte in data:
         line.sendall(bytes([byte]))
         time.sleep(0.1)
 
 
 HALF_OF_A_HANDSHAKE = b"\x16\x03\x03\x02\x00\x02\x00\x01\xfc\x03\x03" + bytes(300)
-"""The head of a TLS record of 512 bytes and a part of it: a ServerHello that never ends."""
+"""The head of a TLS record of 512 bytes and a part of the record: a ServerHello that never ends."""

@@ -1,4 +1,4 @@
-"""Private servers for tests: fetched when they are missing, in folders that the user they run as can reach."""
+"""Private servers for tests: fetched if they are missing, in folders that the servers' user can enter."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ ALL = [*EVERY_DAY, *(pytest.param(name, marks=[pytest.mark.servers, pytest.mark.
 
 @cache
 def build(name: str) -> Build:
-    """The server of that name, fetched if need be; skipped, loudly, where it cannot be had."""
+    """Return the server of that name, fetched if necessary; skip the test with a message if it cannot be fetched."""
     flavour = programs.PACKAGES[name].flavour
     assert flavour != "postgres"
     with usual_cache():
@@ -50,7 +50,7 @@ def build(name: str) -> Build:
 
 @contextmanager
 def folder() -> Iterator[Path]:
-    """A folder on a disk that the server's user can pass."""
+    """Yield a folder on a disk that the server's user can enter."""
     path = Path(tempfile.mkdtemp(prefix="bufferlab-test-", dir="/var/tmp"))
     path.chmod(0o711)
     try:
@@ -60,7 +60,7 @@ def folder() -> Iterator[Path]:
 
 
 def listen(patch: pytest.MonkeyPatch) -> int:
-    """Let private servers that start from now on listen on a port of the loopback as well; return the port."""
+    """Make private servers started from now on also listen on a port of the loopback; return the port."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         port: int = free.getsockname()[1]
     configuration = InnodbFamily.configuration
@@ -74,7 +74,7 @@ def listen(patch: pytest.MonkeyPatch) -> int:
 
 @dataclass
 class Place:
-    """A data directory in the making, and the server's own folder beside it."""
+    """A data directory in the making, and the folder that the server uses besides."""
 
     build: Build
     root: Path
@@ -119,7 +119,7 @@ class Place:
         )
 
     def with_accounts(self) -> Identity:
-        """Accounts as a load makes them, after one boot."""
+        """Start the server once and make the accounts that a load makes."""
         identity = data_folder.new_identity(self.build, self.page_size_bytes)
         with self.server() as server:
             connection = server.connect()

@@ -1,4 +1,4 @@
-"""Reports of `iostat -x -y` of made loads: steady and bursty, on one device to eight, in 5 to 300 reports."""
+"""Made-up output of `iostat -x -y`: steady and bursty loads, on one to eight devices, with 5 to 300 reports."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ HEADER = (
     " wareq-sz  aqu-sz  %util"
 )
 Rates = list[list[tuple[float, float]]]
-"""Of every report, the reads and writes per second of every device."""
+"""For each report, the reads and writes per second of each device."""
 
 
 def text_of_rates(rates: Rates) -> str:
-    """A file of iostat's with these reads and writes per second; their size is 16 KiB, and no request waits."""
+    """Return iostat's text with these reads and writes per second; requests have 16 KiB, and none waits."""
     lines = [BANNER]
     for report in rates:
         lines.append(HEADER)
@@ -27,7 +27,7 @@ def text_of_rates(rates: Rates) -> str:
 
 
 def made_loads(files: int, seed: int) -> list[str]:
-    """As many files of loads whose first report is like the others."""
+    """Return `files` texts of loads whose first report resembles the others."""
     chance = random.Random(seed)
     return [text_of_rates(_load(chance, _KINDS[number % len(_KINDS)])) for number in range(files)]
 
@@ -53,7 +53,7 @@ def _bursts(chance: random.Random, count: int) -> list[float]:
 
 
 def _phases(chance: random.Random, count: int) -> list[float]:
-    """A load that is on for some reports, then off for some, and so on."""
+    """Return a load that is on for some reports, then off for some, and so on."""
     level, stay, is_on, found = 10 ** chance.uniform(2, 4), chance.uniform(0.5, 0.9), chance.random() < 0.5, []
     for _ in range(count):
         found.append(abs(chance.gauss(1, 0.1)) * (level if is_on else 2.0))

@@ -1,4 +1,4 @@
-"""Folders as killed processes leave them."""
+"""Folders in the state in which killed processes leave them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from bufferlab import marked
 
 
 def leave_marked(folder: Path) -> Path:
-    """Give a folder bufferlab's mark, which nobody holds."""
+    """Put bufferlab's mark into a folder, without a process that holds it."""
     descriptor = marked.use(folder)
     assert descriptor is not None
     os.close(descriptor)

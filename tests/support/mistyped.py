@@ -1,6 +1,6 @@
-"""Passwords of odd characters, and the ways in which people mistype the address of a server that holds one.
+"""Passwords with odd characters, and mistyped addresses of a server that contain such a password.
 
-Each password begins and ends with a word of its own, so that half of one that is shown is found too.
+Each password begins and ends with a unique word, so that a test also finds a half of a password in an output.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ SPELLINGS = (
 
 
 def addresses(scheme: str) -> list[str]:
-    """Every password in every spelling. Behind the @ of a password and without a host, the rest would be the host."""
+    """Return an address for each password and each way of mistyping. If a password contains @ and the address has no
+    host, the password's rest would be parsed as the host."""
     forms = ((spelling, password) for spelling in SPELLINGS for password in PASSWORDS)
     return [
         spelling.format(scheme=scheme, password=password)

@@ -1,4 +1,4 @@
-"""What a server that is not one says in MySQL's protocol: packets as bytes, and the packets of a client.
+"""Messages of a fake server in MySQL's protocol, as bytes, and a reader of the client's packets.
 
 Protocol: "Connection Phase" and "Text Resultset" of MySQL's internals manual, without CLIENT_DEPRECATE_EOF.
 """
@@ -14,14 +14,14 @@ EOF = b"\xfe\x00\x00\x02\x00"
 TLS = 0x800
 _CAPABILITIES = 0x1 | 0x8 | 0x200 | 0x2000 | 0x8000 | 0x80000 | 0x100000 | 0x200000
 VAR_STRING, LONGLONG = 0xFD, 8
-"""The types of columns (field_types.h)."""
+"""Column types (field_types.h)."""
 _UTF8MB4 = 45
 
 Cell = str | bytes | None
 
 
 def packet(number: int, body: bytes) -> bytes:
-    """Return a packet with its head; numbers begin anew after 255."""
+    """Return a packet with its header; packet numbers begin again after 255."""
     return len(body).to_bytes(3, "little") + bytes([number & 0xFF]) + body
 
 
@@ -32,13 +32,13 @@ def numbered(bodies: Iterator[bytes] | Sequence[bytes]) -> Iterator[bytes]:
 
 
 def read(line: socket.socket) -> bytes:
-    """Return the body of a client's next packet; nothing where the client has gone."""
+    """Return the body of the client's next packet; empty if the client has closed the connection."""
     head = whole(line, 4)
     return whole(line, int.from_bytes(head[:3], "little"))
 
 
 def whole(line: socket.socket, length: int) -> bytes:
-    """Return so many bytes; nothing where the client has gone."""
+    """Return `length` bytes; empty if the client has closed the connection."""
     found = b""
     while len(found) < length:
         part = line.recv(length - len(found))
@@ -49,7 +49,7 @@ def whole(line: socket.socket, length: int) -> bytes:
 
 
 def greeting(version: bytes = b"8.0.99", plugin: bytes = b"mysql_native_password", more: int = 0) -> bytes:
-    """Return the first packet of a server; `more`: further capabilities."""
+    """Return a server's first packet; `more` has further capability flags."""
     offered, salt = _CAPABILITIES | more, b"12345678123456789012"
     low, high = struct.pack("<H", offered & 0xFFFF), struct.pack("<H", offered >> 16)
     head = b"\x0a" + version + b"\0" + struct.pack("<I", 7) + salt[:8] + b"\0" + low + b"\x2d\x02\x00" + high
@@ -57,12 +57,12 @@ def greeting(version: bytes = b"8.0.99", plugin: bytes = b"mysql_native_password
 
 
 def refusal(number: int, text: Cell) -> bytes:
-    """Return the body of an error."""
+    """Return the body of an error packet."""
     return b"\xff" + struct.pack("<H", number) + b"#HY000" + _bytes(text or "")
 
 
 def heads(names: Sequence[str], types: Sequence[int] = ()) -> Iterator[bytes]:
-    """Yield the bodies that begin a table with these columns, of text unless types are given."""
+    """Yield the packet bodies that begin a table with these columns, of type text unless types are given."""
     yield length(len(names))
     for name, kind in zip(names, types or [VAR_STRING] * len(names), strict=True):
         words = b"".join(map(cell, ("def", "", "", "", name, name)))
@@ -71,7 +71,7 @@ def heads(names: Sequence[str], types: Sequence[int] = ()) -> Iterator[bytes]:
 
 
 def table(names: Sequence[str], rows: Sequence[Sequence[Cell]]) -> Iterator[bytes]:
-    """Yield the bodies of a table."""
+    """Yield the packet bodies of a table."""
     yield from heads(names)
     for values in rows:
         yield row(values)
@@ -84,12 +84,12 @@ def row(values: Sequence[Cell]) -> bytes:
 
 
 def cell(value: Cell) -> bytes:
-    """Return a text with its length (or NULL)."""
+    """Return a text with its length before it, or NULL."""
     return b"\xfb" if value is None else length(len(_bytes(value))) + _bytes(value)
 
 
 def length(number: int) -> bytes:
-    """Return a number as the protocol has lengths."""
+    """Return a number as the protocol encodes lengths."""
     if number < 251:
         return bytes([number])
     return b"\xfc" + struct.pack("<H", number) if number < 1 << 16 else b"\xfe" + struct.pack("<Q", number)

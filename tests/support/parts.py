@@ -1,8 +1,8 @@
-"""A plug-in of pytest for `./test --all`: runs one part of the tests, and keeps what became of each of them.
+"""A plug-in of pytest for `./test --all`: runs one part of the tests, and stores the outcome of each test.
 
-Parts take equally long by tests/durations.txt. Outcomes go to a folder that belongs to one state of the tree: a test
-that passed or was skipped there does not run again. `python -m support.parts` tells what did not run, and why; with
---durations it prints what tests/durations.txt should hold.
+By the durations in tests/durations.txt all parts take equally long. Outcomes go to a folder for the present state of
+the tree: a test that passed or was skipped in this state does not run again. `python -m support.parts` lists the tests
+that did not run, and why; with --durations it prints what tests/durations.txt should hold.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from pathlib import Path
 import pytest
 
 DURATIONS = Path(__file__).parents[1] / "durations.txt"
-#: Seconds of a test that nobody has timed, without and with the mark slow.
+#: Assumed seconds of a test without a recorded duration, without and with the mark slow.
 _UNKNOWN_S, _UNKNOWN_SLOW_S = 0.5, 30.0
 #: The shortest test that tests/durations.txt lists.
 _LISTED_S = 3.0
-#: ./test runs as many lanes beside each other. A test with the mark alone has none beside it.
+#: ./test runs this many lanes at once. A test with the mark alone runs without another lane.
 _LANES = 3
 _DONE = ("passed", "skipped")
 
@@ -36,7 +36,8 @@ def parsed(text: str) -> tuple[int, int]:
 
 
 def divided(costs: Mapping[str, float], parts: int) -> dict[str, int]:
-    """Return the part of each test, from 1 on: the longest goes first, each to the part that has the least so far."""
+    """Return the part of each test, from 1 on: the longest test goes first, and each test goes to the part with the
+    least time so far."""
     sums = [0.0] * parts
     found = {}
     for name in sorted(costs, key=lambda name: (-costs[name], name)):
@@ -54,7 +55,7 @@ def durations(text: str) -> dict[str, float]:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of a test: passed, failed or skipped, and why it was skipped."""
+    """The outcome of a test: passed, failed or skipped, and why it was skipped."""
 
     word: str
     seconds: float
@@ -63,7 +64,7 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Outcomes:
-    """The folder of outcomes: a line for each test that ended, the part of each test, the tests not to run again."""
+    """The folder of outcomes: a line for each finished test, the part of each test, and the tests not to run again."""
 
     folder: Path
 
@@ -74,22 +75,22 @@ class Outcomes:
             file.write("\t".join(words) + "\n")
 
     def ended(self) -> dict[str, Outcome]:
-        """Return the last outcome of each test that ended."""
+        """Return the last outcome of each finished test."""
         lines = (line.split("\t") for line in self._lines("outcomes"))
-        # A process that was killed may have left half a line.
+        # A killed process may have left half a line.
         return {words[2]: Outcome(words[0], float(words[1]), words[3]) for words in lines if len(words) == 4}
 
     def begin(self) -> None:
-        """Keep which tests are done: a lane that starts later must collect the same tests."""
+        """Store the list of finished tests: a lane that starts later must collect the same tests."""
         self.folder.mkdir(parents=True, exist_ok=True)
         self._write("done", (name for name, outcome in self.ended().items() if outcome.word in _DONE))
 
     def done(self) -> set[str]:
-        """Return the tests that were done when this call began."""
+        """Return the tests that were finished when this call of ./test began."""
         return set(self._lines("done"))
 
     def divide(self, part_of: Mapping[str, int]) -> None:
-        """Keep the part of each test."""
+        """Store the part of each test."""
         self._write("parts", (f"{part}\t{name}" for name, part in part_of.items()))
 
     def part_of(self) -> dict[str, int]:
@@ -107,14 +108,14 @@ class Outcomes:
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Declare what ./test --all gives."""
+    """Declare the options that ./test --all passes."""
     group = parser.getgroup("parts")
     group.addoption("--part", metavar="N/M", default="1/1", help="of --outcomes: run one of M parts of the tests")
     group.addoption("--outcomes", metavar="DIR", help="keep outcomes in a folder; run only what it has no outcome of")
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Keep outcomes where it is asked for."""
+    """Store outcomes if the options ask for it."""
     if config.getoption("outcomes"):
         config.pluginmanager.register(_Parts(config))
 
@@ -128,7 +129,7 @@ class _Parts:
         if not self.lane:
             self.outcomes.begin()
 
-    # First, so that it divides the tests that other options leave out, too.
+    # This hook runs first, so that it also divides the tests that other options deselect.
     @pytest.hookimpl(tryfirst=True)
     def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
         known = durations(DURATIONS.read_text(encoding="utf-8"))
@@ -147,7 +148,7 @@ class _Parts:
             self.outcomes.add(report.nodeid, _outcome(self.heard.pop(report.nodeid)))
 
     def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
-        # A part may have no test of a kind.
+        # A part may have no test of some kind.
         if exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED:
             session.exitstatus = pytest.ExitCode.OK
 
@@ -169,7 +170,7 @@ def _outcome(reports: list[pytest.TestReport]) -> Outcome:
 
 
 def summary(outcomes: Outcomes, parts: int) -> str:
-    """Return what is known of all tests on this state of the tree, and what did not run, and why."""
+    """Return a summary of all tests in this state of the tree: those that did not run, with the reasons."""
     ended, part_of = outcomes.ended(), outcomes.part_of()
     words = Counter(ended[name].word if name in ended else "not run" for name in part_of)
     lines = [

@@ -1,4 +1,4 @@
-"""Private PostgreSQL servers for tests: fetched when they are missing, in folders that their user can reach."""
+"""Private PostgreSQL servers for tests: fetched if they are missing, in folders that their user can enter."""
 
 from __future__ import annotations
 
@@ -32,14 +32,15 @@ from support.innodb import folder
 __all__ = ["ALL", "EVERY_DAY", "Place", "build", "folder", "gone", "listening", "processes"]
 
 EVERY_DAY = ("postgres-15", "postgres-17")
-"""The servers that ./test boots: before and after the checkpointer had a view of its own. The others take --all."""
+"""The servers that ./test boots: one from before and one from after pg_stat_checkpointer existed. The others need
+--all."""
 OTHERS = tuple(name for name in programs.PACKAGES if name not in EVERY_DAY)
 ALL = [*EVERY_DAY, *(pytest.param(name, marks=[pytest.mark.servers, pytest.mark.slow]) for name in OTHERS)]
 
 
 @cache
 def build(name: str) -> Build:
-    """The server of that name, fetched if need be; skipped, loudly, where it cannot be had."""
+    """Return the server of that name, fetched if necessary; skip the test with a message if it cannot be fetched."""
     with usual_cache():
         try:
             return servers.find(name)
@@ -53,7 +54,7 @@ def build(name: str) -> Build:
 
 
 def gone(pid: int, within_seconds: float = 5.0) -> bool:
-    """Has the process ended? A zombie has: only its parent's notice is outstanding."""
+    """Return whether the process ended in time. A zombie counts as ended: only its parent has not reaped it yet."""
     deadline = time.monotonic() + within_seconds
     while time.monotonic() < deadline:
         try:
@@ -67,7 +68,7 @@ def gone(pid: int, within_seconds: float = 5.0) -> bool:
 
 
 def processes(root: Path) -> list[int]:
-    """Processes that still run on a database below this folder: postmasters, and those that were left of them."""
+    """Return the processes that still run on a database below this folder: postmasters and their orphaned children."""
     found = []
     for entry in Path("/proc").iterdir():
         if not entry.name.isdigit() or int(entry.name) == os.getpid():
@@ -83,7 +84,7 @@ def processes(root: Path) -> list[int]:
 
 @dataclass
 class Place:
-    """A cluster in the making, and the server's own folder beside it."""
+    """A cluster in the making, and the folder that the server uses besides."""
 
     build: Build
     root: Path
@@ -107,7 +108,7 @@ class Place:
         return data_folder.read_identity(self.database)
 
     def initialise(self, checksums: bool = False) -> Place:
-        """A new cluster with the workload's database in it, as a load makes it."""
+        """Make a new cluster that contains the workload's database, as a load does."""
         owner = user.server_user()
         self.database.mkdir(mode=0o700)
         user.give(self.database, owner)
@@ -139,9 +140,10 @@ class Place:
 
 @contextmanager
 def listening(place: Place, rules: str, **settings: str) -> Iterator[tuple[int, subprocess.Popen[bytes]]]:
-    """A server of that cluster on a port of the loopback, where alone PostgreSQL has TLS; its port and its process.
+    """Start a server of that cluster on a port of the loopback; yield its port and its process. PostgreSQL has TLS only
+    on TCP.
 
-    Private servers listen on their Unix socket. `rules`: the lines of pg_hba.conf.
+    Private servers listen on their Unix socket. `rules` has the lines of pg_hba.conf.
     """
     (place.data / "pg_hba.conf").write_text(rules)
     with socket.create_server(("127.0.0.1", 0)) as free:
@@ -169,7 +171,7 @@ def listening(place: Place, rules: str, **settings: str) -> Iterator[tuple[int, 
 
 
 def _answers(port: int) -> bool:
-    """Whether the server lets in, or refuses, whoever comes; no longer is it starting."""
+    """Return whether the server answers a log-in, by accepting or refusing it; then it has finished starting."""
     try:
         psycopg.connect(host="127.0.0.1", port=port, user="nobody", dbname="none", connect_timeout=5).close()
     except psycopg.OperationalError as error:

@@ -1,4 +1,4 @@
-"""What a server that is not one says in PostgreSQL's protocol: messages as bytes, and the messages of a client.
+"""Messages of a fake server in PostgreSQL's protocol, as bytes, and a reader of the client's messages.
 
 Messages: PostgreSQL's manual, "Message Formats".
 """
@@ -12,7 +12,7 @@ from support.mysql_wire import Cell, whole
 
 SSL_REQUEST = 80877103
 BOOL, INT8, TEXT, FLOAT8 = 16, 20, 25, 701
-"""The types of columns (pg_type.dat)."""
+"""Column types (pg_type.dat)."""
 
 
 def message(kind: bytes, body: bytes = b"") -> bytes:
@@ -29,13 +29,13 @@ def login(code: int, more: bytes = b"") -> bytes:
 
 
 def read(line: socket.socket, head: int = 5) -> bytes:
-    """Read one message, with its head. `head`: 4 where it has no type, as the first one."""
+    """Read one message with its header. `head` is 4 for a message without a type byte, such as the first one."""
     header = whole(line, head)
     return header + whole(line, int.from_bytes(header[-4:], "big") - 4) if header else b""
 
 
 def begin(line: socket.socket, has_tls: bool = False) -> bytes:
-    """Read the first message; where it asks for TLS, say whether there is any, and without read the next one."""
+    """Read the first message. If it asks for TLS, answer whether the server has TLS; if not, read the next message."""
     first = read(line, 4)
     if int.from_bytes(first[4:8], "big") != SSL_REQUEST:
         return first

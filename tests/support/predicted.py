@@ -1,4 +1,4 @@
-"""Predictions from made traces: the pages that most of them read, and what `predict` tells of them."""
+"""Predictions from made-up traces: the accesses that most of these tests use, and the JSON that `predict` prints."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from support.fake import Bench, Ended
 from support.traced import GET, Access
 
 LOOP: list[Access] = [(page, GET) for page in range(65)]
-"""One page more than the smallest pool of SQLite has frames."""
+"""A loop over one page more than the frames of SQLite's smallest pool."""
 SERVER: dict[str, Any] = {"engine": "mysql", "version": "5.7.22", "page_size": "16KiB"}
 SERVER |= {"sweep": 'pool_size = ["16MiB"]', "connections": 8, "knobs": 'old_blocks_time = "0"'}
 
@@ -25,7 +25,7 @@ def predict(bench: Bench, path: Path, *arguments: str) -> Ended:
 
 
 def told(bench: Bench, path: Path, *arguments: str) -> dict[str, Any]:
-    """What --json prints, without the report's figures."""
+    """Return what --json prints, without the report's figures."""
     pairs = list(zip(arguments[::2], arguments[1::2], strict=True))
     split = [(flag, *text.split("=", 1)) for flag, text in pairs]
     overrides = Overrides(
@@ -37,17 +37,17 @@ def told(bench: Bench, path: Path, *arguments: str) -> dict[str, Any]:
 
 
 def told_of(folder: SweepFolder) -> dict[str, Any]:
-    """What --json prints of a predicted sweep: see `flat`."""
+    """Return what --json prints for a predicted sweep, in the form of `flat`."""
     return flat(as_json(build(folder)))
 
 
 def flat(document: dict[str, Any]) -> dict[str, Any]:
-    """A printed object in which each prediction is a part of its run's row."""
+    """Return the printed object with each prediction merged into its run's row."""
     return {**document, "predictions": [{**row, **row["prediction"]} for row in document["predictions"]]}
 
 
 def means(document: dict[str, Any], metric: str = "reads_per_new_order") -> list[dict[str, Any]]:
-    """The mean of each point."""
+    """Return the mean of a metric at each point."""
     return [one for point in document["points"] for one in point["summaries"] if one["metric"] == metric]
 
 

@@ -1,7 +1,8 @@
-"""Runs commands in forks of a process that has imported everything: imports are most of a short command's time.
+"""Runs commands in forks of a process that has imported everything, because imports take most of a short command's
+time.
 
-Each command is a process of its own with its own environment and files. `./test --all` starts each from the beginning
-instead, as a user does (BUFFERLAB_TEST_COMMANDS=exec), so that a forgotten import is found.
+Each command is a separate process with its own environment and files. `./test --all` starts each command from the
+beginning instead, as a user does (BUFFERLAB_TEST_COMMANDS=exec), so that it finds a forgotten import.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ _LAST_WORDS_S = 2.0
 
 
 def begin() -> None:
-    """Let the process import everything from now on, so that the first command need not wait for it."""
+    """Start the process that imports everything, so that the first command need not wait for it."""
     if os.environ.get("BUFFERLAB_TEST_COMMANDS") != "exec":
         _prepared()
 
@@ -74,16 +75,18 @@ def run(
 
 @dataclass(frozen=True)
 class Ended:
-    """How a command ended, and the most memory that it held: with what it shares with the process that forked it."""
+    """The end of a command, and the most memory that it held, including memory shared with the process that forked
+    it."""
 
     code: int
     peak_bytes: int
     seconds: float
-    """Of wall time."""
+    """The elapsed seconds."""
 
 
 class Prepared:
-    """A process that has imported everything and forks commands, one at a time; it ends with this one at the latest."""
+    """A process that has imported everything and forks commands, one at a time; it ends at the latest with this
+    process."""
 
     def __init__(self) -> None:
         self._process = subprocess.Popen(
@@ -93,7 +96,7 @@ class Prepared:
             text=True,
         )
         self._is_ready = False
-        atexit.register(self._process.__exit__, None, None, None)  # Closes its streams and waits for it.
+        atexit.register(self._process.__exit__, None, None, None)  # Closes the process's streams and waits for it.
 
     def run(
         self,
@@ -104,8 +107,8 @@ class Prepared:
         err: Path,
         timeout_s: float,
     ) -> Ended:
-        """Run a command to its end. One that takes longer writes where it is to `err`, and subprocess.TimeoutExpired is
-        raised: no other command can be run."""
+        """Run a command to its end. After `timeout_s` write the command's tracebacks to `err`, end this process, and
+        raise subprocess.TimeoutExpired."""
         asks, answers = self._process.stdin, self._process.stdout
         assert asks
         assert answers
@@ -124,13 +127,13 @@ class Prepared:
 
     @property
     def is_alive(self) -> bool:
-        """Whether commands can be run."""
+        """Whether this process can run further commands."""
         return self._process.poll() is None
 
     def end(self) -> None:
         """End the process; its children die with it."""
         self._process.kill()
-        with suppress(BrokenPipeError), self._process:  # What was not read of a command cannot be sent any more.
+        with suppress(BrokenPipeError), self._process:  # Closing fails if an unsent request is left in the buffer.
             pass
 
 
@@ -151,7 +154,7 @@ def _serve() -> None:
     from bufferlab.results import decoding
     from support import figures, forked
 
-    html._template()  # Compiled here, not by each command that writes a page.
+    html._template()  # Compile the template here, once, and not in each command that writes a page.
     forked.install()
     figures.install()
     gc.freeze()
@@ -170,26 +173,27 @@ def _serve() -> None:
 
 
 class _Shared:
-    """The process that decodes tables, for one command after another: to start one takes a quarter of a second."""
+    """The process that decodes tables. All commands share it in turn, because starting it takes a quarter of a
+    second."""
 
     def __init__(self, process: subprocess.Popen[str]) -> None:
         self.stdin, self.stdout, self._pid = process.stdin, process.stdout, process.pid
 
     def poll(self) -> None:
-        """A command is not its parent, and cannot tell whether it has ended."""
+        """Return nothing: a command is not this process's parent, so it cannot see whether the process has ended."""
 
     def kill(self) -> None:
-        """The next command gets another."""
+        """Kill the process; the next command gets a new one."""
         os.kill(self._pid, signal.SIGKILL)
 
     def communicate(self) -> None:
-        """Its end; it stays a zombie until its parent looks."""
+        """Wait for the end of its output; it stays a zombie until its parent reaps it."""
         assert self.stdout
         self.stdout.read()
 
 
 def _become(arguments: list[str], environment: dict[str, str], folder: str, out: str, err: str) -> None:
-    """Be the command, in this fork, and end."""
+    """Run the command in this fork, then end."""
     ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
     for path, flags, number in (
         (os.devnull, os.O_RDONLY, 0),
@@ -202,7 +206,7 @@ def _become(arguments: list[str], environment: dict[str, str], folder: str, out:
     os.chdir(folder)
     os.environ.clear()
     os.environ.update(environment)
-    tempfile.tempdir = None  # Asked for again, in this environment.
+    tempfile.tempdir = None  # Make tempfile look up its folder again, in this environment.
     sys.argv = ["bufferlab", *arguments]
     from bufferlab.cli.entry import main
     from bufferlab.results import decoding
@@ -216,7 +220,7 @@ def _become(arguments: list[str], environment: dict[str, str], folder: str, out:
         traceback.print_exc()
     if any(isinstance(child, _Shared) for child in decoding._children):
         decoding._children.clear()
-    # What Python does at its end, but for the freeing of every module, which takes as long as a short command.
+    # Do what Python does at its end, except for freeing every module, which takes as long as a short command.
     threading._shutdown()  # type: ignore[attr-defined]
     atexit._run_exitfuncs()
     sys.stdout.flush()

@@ -1,4 +1,4 @@
-"""Random reads in a process of their own: through the core alone, or through the engine with its host settings."""
+"""Random reads in a separate process: through the core alone, or through the engine with its host settings."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ os.execv(sys.executable, [sys.executable, "-c", sys.argv[1]])
 
 
 def workload(**changed: Any) -> dict[str, Any]:
-    """Reads of 8 KiB, one at a time, anywhere."""
+    """Return a workload of reads of 8 KiB, one at a time, at any offset."""
     return {
         "name": "random_read", "io_size_bytes": 8192, "alignment": "512", "offsets": "random", "zipf": 0.9,
         "queue_depth": 1, "threads": 1, "load_seed": 1, "seed": 7, **changed,
@@ -48,18 +48,18 @@ def workload(**changed: Any) -> dict[str, Any]:
 
 
 def reads(**changed: Any) -> dict[str, Any]:
-    """The same in the core's words."""
+    """Return the same workload in the form that the core takes."""
     return core_reads(workload(**changed))
 
 
 def make(path: Path, size_bytes: int, seed: int = 1) -> Path:
-    """A file of random bytes, out of the page cache."""
+    """Make a file of random bytes that is not in the page cache."""
     core.call("load", "file", {"path": str(path), "bytes": size_bytes, "seed": seed})
     return path
 
 
 def core_job(path: Path, range_bytes: int, reads: int = 2000, **knobs: Any) -> dict[str, Any]:
-    """A job of the core."""
+    """Return a job for the core."""
     settings = {"io_mode": "direct", "advise_random": False, "cache": "cold", "backend": "auto", **knobs}
     return {
         "path": str(path),
@@ -74,7 +74,7 @@ def core_job(path: Path, range_bytes: int, reads: int = 2000, **knobs: Any) -> d
 
 
 def engine_job(path: Path, reads: int = 2000, *, of: dict[str, Any] | None = None, **knobs: Any) -> dict[str, Any]:
-    """A job of the engine: as core_job, with the knobs that change the host."""
+    """Return a job for the engine: as `core_job`, with the knobs that change the host."""
     settings = {
         "path": "own", "io_mode": "buffered", "read_ahead": "as_is", "advice": "none", "cache": "cold",
         "backend": "auto", "device": "as_is",
@@ -93,7 +93,7 @@ def engine_job(path: Path, reads: int = 2000, *, of: dict[str, Any] | None = Non
 
 @dataclass
 class Read:
-    """A finished run: its answer, and each metric at the two edges, subjects added up."""
+    """A finished run: its answer, and each metric at the two edges, summed over its subjects."""
 
     answer: dict[str, Any]
     start: dict[str, float]
@@ -101,12 +101,13 @@ class Read:
     events: list[dict[str, Any]]
 
     def delta(self, metric: str) -> float:
-        """Growth of a counter over the window."""
+        """Return the growth of a counter over the window."""
         return self.end[metric] - self.start[metric]
 
 
 def of_events(answer: dict[str, Any], events: list[dict[str, Any]]) -> Read:
-    """The edges put together: what is reckoned afterwards comes as more rows of the same edge."""
+    """Return the run with its edges put together: values computed after the run come as further rows of the same
+    edge."""
     edges: dict[str, dict[str, float]] = {"start": {}, "end": {}}
     for event in events:
         if event.get("edge"):
@@ -119,24 +120,24 @@ def of_events(answer: dict[str, Any], events: list[dict[str, Any]]) -> Read:
 
 
 def run_core(job: dict[str, Any]) -> Read:
-    """Through the core alone; CoreError when it fails."""
+    """Run the job through the core alone. Raises CoreError if it fails."""
     return of_events(*core.call("run", "file", job))
 
 
 def command(*, without_io_uring: bool = False) -> list[str]:
-    """A process that runs the engine's job on its standard input."""
+    """Return the command of a process that runs the engine's job from its standard input."""
     if without_io_uring:
         return [sys.executable, "-c", _WITHOUT_IO_URING, _ENGINE]
     return [sys.executable, "-c", _ENGINE]
 
 
 def environment() -> dict[str, str]:
-    """Where the package is."""
+    """Return an environment in which Python finds the package."""
     return {**os.environ, "PYTHONPATH": str(core.ROOT / "python")}
 
 
 def run_engine(job: dict[str, Any], *, without_io_uring: bool = False, prefix: tuple[str, ...] = ()) -> Any:
-    """Through the engine; the error's parts when it fails."""
+    """Run the job through the engine; return its answer, or the error's parts if it fails."""
     done = subprocess.run(
         [*prefix, *command(without_io_uring=without_io_uring)],
         input=json.dumps(job),

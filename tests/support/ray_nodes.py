@@ -1,4 +1,4 @@
-"""Nodes of a Ray cluster on this machine, for tests: started with a token, ended by their process numbers."""
+"""Nodes of a Ray cluster on this machine, for tests: started with a token, and ended by their process numbers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from pathlib import Path
 START_S = 120
 TRIES = 4
 STORE_BYTES = 80_000_000
-"""The smallest object store that Ray makes: what nodes send does not go through it."""
+"""The smallest object store that Ray makes: files of nodes do not go through it."""
 
 
 @dataclass
@@ -33,7 +33,7 @@ class RayNodes:
 
     @property
     def address(self) -> str:
-        """What `--ray` takes."""
+        """Return the address that `--ray` takes."""
         return f"127.0.0.1:{self.port}"
 
     def start_head(self) -> None:
@@ -49,18 +49,18 @@ class RayNodes:
         return self._start(f"node-{len(self.nodes)}", f"--address={self.address}", "--num-cpus=1")
 
     def raylet(self, node: subprocess.Popen[bytes]) -> int:
-        """The process of a node that its workers belong to."""
+        """Return the number of the node's raylet, the parent of its workers."""
         return next(pid for pid in descendants(node.pid) if _words(pid)[0].endswith("/raylet"))
 
     def kill(self, node: subprocess.Popen[bytes]) -> None:
-        """Kill a node and all that it started, by their numbers: none can clean up."""
+        """Kill a node and all processes that it started, by their numbers, so that none can clean up."""
         for pid in [node.pid, *descendants(node.pid)]:
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
         node.wait()
 
     def end(self) -> None:
-        """End all nodes, the head last, as Ctrl-C does; what is left after ten seconds is killed."""
+        """End all nodes, the head last, as Ctrl-C does; kill the remaining processes after ten seconds."""
         for node in reversed(self.nodes):
             pids = descendants(node.pid)
             node.terminate()
@@ -72,7 +72,7 @@ class RayNodes:
             node.wait()
 
     def _start(self, name: str, *options: str) -> subprocess.Popen[bytes]:
-        """Start a node; again where it gave up, as Ray does when a busy host takes more than 30 s."""
+        """Start a node; start it again if it gave up, as Ray does if starting takes more than 30 s on a busy host."""
         for attempt in range(TRIES):
             log = self.place / f"{name}-{attempt}.log"
             node = self._process(log, *options)
@@ -84,7 +84,7 @@ class RayNodes:
                         return node
                     time.sleep(0.1)
             finally:
-                if node not in self.nodes:  # An interrupt too must leave none.
+                if node not in self.nodes:  # Also after an interrupt no node may stay.
                     self.kill(node)
         raise AssertionError(f"{name} did not start: {log.read_text(errors='replace')[-3000:]}")
 
@@ -99,8 +99,8 @@ class RayNodes:
 
 @contextmanager
 def ray_nodes(count: int, environment: Mapping[str, str]) -> Iterator[RayNodes]:
-    """A head and so many nodes; all are gone afterwards, with their files."""
-    # The names of sockets have 107 bytes: Ray's own take 70 of them.
+    """Yield a head and `count` nodes; afterwards all of them and their files are gone."""
+    # The path of a socket has 107 bytes at most, of which Ray's own names take 70.
     place = Path(tempfile.mkdtemp(prefix="ray-", dir="/var/tmp"))
     own = {
         "RAY_AUTH_MODE": "token",
@@ -119,7 +119,7 @@ def ray_nodes(count: int, environment: Mapping[str, str]) -> Iterator[RayNodes]:
 
 
 def descendants(pid: int) -> list[int]:
-    """The processes that a process started, and those that they started, the nearest first."""
+    """Return the processes that a process started, and those that they started, children before grandchildren."""
     found, parents = [pid], _parents()
     for above in found:
         found += [child for child, parent in parents.items() if parent == above]
@@ -127,7 +127,7 @@ def descendants(pid: int) -> list[int]:
 
 
 def of_environment(name: str, value: str) -> dict[int, str]:
-    """The processes whose environment has that variable, with their command lines."""
+    """Return the processes whose environment has that variable, with their command lines."""
     found = {}
     for pid in _parents():
         with suppress(OSError):

@@ -1,6 +1,7 @@
-"""Which files of a Rust crate import which: paths in `use` and in code, led through re-exports to the defining file.
+"""Finds which files of a Rust crate import which: it follows paths in `use` and in code through re-exports to the file
+that defines the item.
 
-It reads tokens, and knows no types: methods and fields make no import.
+It reads tokens and knows no types: calls of methods and uses of fields count as no import.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from pathlib import PurePosixPath
 
 _DEFINE = {"fn", "struct", "enum", "trait", "type", "const", "static", "union", "mod", "macro_rules"}
 _NO_NAME = {"!", "fn", "mut", "unsafe", "extern"}
-"""What may stand between such a word and the name."""
+"""Tokens that may stand between a keyword such as `mod` or `fn` and the name."""
 
 Module = tuple[str, ...]
 
@@ -20,15 +21,15 @@ Module = tuple[str, ...]
 class _File:
     path: str
     defined: set[str] = field(default_factory=set)
-    """Names at any depth: a name inside of an inline module is this file's, too."""
+    """Names that this file defines at any depth, including those in inline modules."""
     used: dict[str, list[str]] = field(default_factory=dict)
-    """What `use` brings in: the name here, the path."""
+    """Names that `use` brings in: the name in this file -> its path."""
     only_passed_on: set[str] = field(default_factory=set)
     paths: list[list[str]] = field(default_factory=list)
 
 
 def imports(sources: Mapping[str, Sequence[str]]) -> dict[str, set[str]]:
-    """Return the files that each file of a crate imports; `sources` has the tokens of each by its path below `src`."""
+    """Return the files that each file of a crate imports; `sources` has each file's tokens by its path below `src`."""
     crate = {_module(path): _read(path, tokens) for path, tokens in sources.items()}
     return {file.path: set(_imported(crate, module)) - {file.path} for module, file in crate.items()}
 
@@ -67,7 +68,7 @@ def _read(path: str, tokens: Sequence[str]) -> _File:
 
 
 def _path(tokens: Sequence[str], at: int) -> list[str]:
-    """Return the words joined by `::` that begin here."""
+    """Return the words joined by `::` that begin at this token."""
     path: list[str] = []
     while at < len(tokens) and tokens[at].isidentifier():
         path.append(tokens[at])
@@ -78,7 +79,7 @@ def _path(tokens: Sequence[str], at: int) -> list[str]:
 
 
 def _uses(tokens: Sequence[str]) -> Iterator[list[str]]:
-    """Yield each path of a `use`, and behind it its name here; that of a glob is `*`."""
+    """Yield each path of a `use`, with its name in this file as last element; a glob has the name `*`."""
     depth, start, parts = 0, 0, list[Sequence[str]]()
     for at, token in enumerate(tokens):
         depth += (token == "{") - (token == "}")
@@ -110,7 +111,7 @@ def _imported(crate: Mapping[Module, _File], module: Module) -> Iterator[str]:
 def _found(
     crate: Mapping[Module, _File], start: Module, path: Sequence[str], seen: set[tuple[Module, str]]
 ) -> tuple[Module | None, bool]:
-    """Return the module that a path leads to, and whether the path names an item of it; no module of another crate."""
+    """Return the module to which a path leads, and whether the path names an item of it; nothing for other crates."""
     module = start
     for place, name in enumerate(path):
         if name in {"crate", "self", "super"}:

@@ -1,4 +1,4 @@
-"""A shop whose two sessions run a few dozen statements, and the slow query log that a real server writes of them."""
+"""A shop whose two sessions run a few dozen statements, and the slow query log that a real server writes about them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 from support import innodb
 
 SECRETS = ("alice@example.org", "s3cr3t", "O'Brien", "Zürich", "4111111111111111", "deadbeef")
-"""Words of the statements' values, which stand in no digest."""
+"""Words from the statements' values; no digest may contain them."""
 
 SCHEMA = (
     "DROP DATABASE IF EXISTS shop",
@@ -27,13 +27,13 @@ def rows(count: int) -> list[str]:
 
 
 class Client:
-    """A session that sends bytes, so that they may be of any character set."""
+    """A session that sends bytes, so that statements may be in any character set."""
 
     def __init__(self, connection: Any) -> None:
         self.connection = connection
 
     def run(self, *statements: str | bytes) -> None:
-        """Run the statements, and take no notice of those that the server refuses."""
+        """Run the statements; ignore those that the server refuses."""
         for statement in statements:
             cursor = self.connection.cursor()
             try:
@@ -77,7 +77,7 @@ def play(one: Client, two: Client, rounds: int = 6) -> None:
 
 
 def settings(name: str, log: Path) -> list[str]:
-    """Return the statements that make a server of this name log every statement."""
+    """Return the statements that make a server of this name log every statement to `log`."""
     made = [
         f"SET GLOBAL slow_query_log_file = '{log}'",
         "SET GLOBAL log_output = 'FILE'",
@@ -91,7 +91,8 @@ def settings(name: str, log: Path) -> list[str]:
 
 
 def record(name: str, place: innodb.Place, log: Path, *, rounds: int = 6, count: int = 200) -> bytes:
-    """Run the shop on a private server; return the log that it wrote. `log` is in a folder of the server's."""
+    """Run the shop on a private server; return the log that the server wrote. `log` must be in a folder of the server's
+    user."""
     import pymysql
 
     def connect(**options: Any) -> Any:
@@ -118,7 +119,7 @@ MONITORS = "SELECT VARIABLE_VALUE FROM {} WHERE VARIABLE_NAME = 'Innodb_rows_rea
 
 
 def serve_clients(root: Any, connect: Any, log: Path, *, is_mariadb: bool) -> None:
-    """Run an application, a pool and a monitor on a server that logs every statement.
+    """Run an application, a connection pool and a monitor on a server that logs every statement.
 
     `root` is the connection that sets the server up, `connect` opens another.
     """

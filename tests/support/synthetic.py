@@ -1,7 +1,7 @@
-"""Builds sweep folders with a known truth, as complete as real ones, in well under a second.
+"""Builds complete sweep folders whose true values are known, in well under a second.
 
-For tests of the store, the figures and the report. It runs no database and shares no formula with `derive`: counters
-are chosen so that the wanted figures come out, and a test that compares them can fail.
+They are for tests of the store, the figures and the report. The builder runs no database and shares no formula with
+`derive`: it chooses counters that give the wanted figures, so a test that compares them can fail.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ MIX = {"new_order": 10, "payment": 10, "order_status": 1, "delivery": 1, "stock_
 
 @dataclass(frozen=True)
 class Truth:
-    """What one point really does, before noise."""
+    """The true values of one point, before noise."""
 
     pool: str
     reads_per_new_order: float
@@ -48,48 +48,48 @@ class Truth:
 
 
 class Kind:
-    """What is the engine's own in a synthetic sweep: its settings, counters and levels. This one is SQLite."""
+    """The engine's parts of a synthetic sweep: its settings, counters and gauges. This class is SQLite."""
 
     version: str = "3.50.4"
 
     def swept(self, truth: Truth) -> dict[str, str]:
-        """The settings that make a point what it is."""
+        """Return the swept settings of a point."""
         return {"pool_size": truth.pool}
 
     def workload(self, truth: Truth) -> dict[str, Any]:
-        """What run.json's workload says of a point alone."""
+        """Return the entries of run.json's workload that belong to this point."""
         return {}
 
     def seconds(self, sweep: Sweep, truth: Truth, factor: float) -> float | None:
-        """How long the window of a run takes; None for one connection that does one transaction after another."""
+        """Return the seconds of a run's window; None to compute them for one connection without pauses."""
         return None
 
     def settings(self, sweep: Sweep, truth: Truth) -> tuple[dict[str, str], dict[str, Any]]:
-        """The settings as asked and as read back."""
+        """Return the settings as asked for and as read back."""
         return _knobs(sweep, truth.pool)
 
     def notes(self) -> dict[str, str]:
-        """What the engine says of settings that differ from what was asked."""
+        """Return the engine's notes on settings that differ from what was asked for."""
         return {}
 
     def emits(self, name: str) -> bool:
-        """Whether such an engine has this metric."""
+        """Return whether such an engine emits this metric."""
         return not name.startswith(("innodb_", "com_", "server_", "postgres_")) and name != "questions"
 
     def missing(self, name: str) -> str | None:
-        """Why the server does not have this metric, if it has not."""
+        """Return the reason why the server lacks this metric; None if it has it."""
         return None
 
     def changes(self, sweep: Sweep, truth: Truth, common: Mapping[str, float]) -> dict[str, float]:
-        """Counters of its own: changes over the window, beside those every engine has."""
+        """Return the changes of the engine's own counters over the window, in addition to those of every engine."""
         return {}
 
     def level(self, sweep: Sweep, truth: Truth, name: str, t_s: float) -> float | None:
-        """A gauge of its own."""
+        """Return the value of one of the engine's own gauges."""
         return None
 
 
-#: The shape of the buffer-size sweep: reads fall steeply, writes hardly.
+#: The shape of the sweep buffer-size: reads fall steeply, writes hardly fall.
 BUFFER_SIZE = (
     Truth("5%", 31.2, 6.2),
     Truth("10%", 19.5, 5.9),
@@ -101,13 +101,13 @@ BUFFER_SIZE = (
 
 @dataclass(frozen=True)
 class Sweep:
-    """How a synthetic sweep is built; every field has the value of an ordinary, healthy sweep."""
+    """The plan of a synthetic sweep; each field's default is that of an ordinary sweep without faults."""
 
     truths: Sequence[Truth] = BUFFER_SIZE
     blocks: int = 3
     noise: float = 0.015
     noise_at: Mapping[int, float] = field(default_factory=dict)
-    """Point -> noise of its own."""
+    """Noise of single points: point -> noise."""
     block_noise: float = 0.02
     seed: int = 1
     kind: Kind = field(default_factory=Kind)
@@ -123,38 +123,38 @@ class Sweep:
     throughput_noise: float = 0.03
     warm_up_seconds: int = 8
     statuses: Mapping[tuple[int, int], tuple[str, str]] = field(default_factory=dict)
-    """(point, block) -> (status, reason) of runs that did not end well."""
+    """(point, block) -> (status, reason) of the runs that failed or were interrupted."""
     gate: str = "pool_turnover"
     profile: str = "default"
     device_reason: str | None = None
     host: Mapping[str, Any] = field(default_factory=dict)
     scale: Mapping[str, float] = field(default_factory=dict)
-    """Raw counter -> factor. This and what follows are faults, each for one check to find."""
+    """Raw counter -> factor. This field and the next ones are faults, each for one check to find."""
     add: Mapping[str, float] = field(default_factory=dict)
-    """Raw counter -> added to its change."""
+    """Raw counter -> number added to its change."""
     backwards: str = ""
-    """A counter that falls."""
+    """The name of a counter that falls."""
     unscheduled: bool = False
     """True if the kernel does not count how long threads wait for a processor."""
     silent: Collection[int] = ()
-    """Seconds of every window that have no sample."""
+    """The seconds of every window that have no sample."""
     latency_scale: float = 1.0
     lost_latencies: int = 0
     data_keys: int = 1
     first_seed: int = 1000
     """The seed of the first block; the others follow it."""
     load: int = 0
-    """Another number, other loaded data."""
+    """The number of the loaded data: another number means other data."""
     versions: Mapping[str, str] = field(default_factory=dict)
     workload: Mapping[str, Any] = field(default_factory=dict)
-    """What run.json's workload says otherwise, or besides."""
+    """Entries of run.json's workload that replace or extend the usual ones."""
     measure: str = ""
-    """The lines of [measure] in the experiment as run."""
+    """The lines of [measure] in the experiment."""
     day: int = 5
-    """Of January 2026."""
+    """The day of January 2026 on which the sweep ran."""
     condition_fails: int | None = None
     growth_bytes: int = 5 * MIB
-    """By how much the database grows in the measured window."""
+    """The bytes by which the database grows in the measured window."""
 
 
 HOST = {
@@ -182,15 +182,15 @@ HOST = {
 
 
 def build(parent: Path, sweep: Sweep | None = None) -> SweepFolder:
-    """Write a whole sweep folder below `parent` and return it opened; one that was built before is copied."""
+    """Write a whole sweep folder below `parent` and return it opened; copy it if the same sweep was built before."""
     sweep = sweep or Sweep()
     kind = sweep.kind
-    # Equal sweeps are equal to the byte.
+    # Equal sweeps are equal byte by byte.
     key = hashlib.sha256(repr({**vars(sweep), "kind": (type(kind), vars(kind))}).encode()).hexdigest()
     first = _built() / key
     if not first.is_dir():
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(os, "fsync", lambda descriptor: None)  # Nothing of it outlives a power cut.
+            patch.setattr(os, "fsync", lambda descriptor: None)  # No file here must survive a power cut.
             path = _build(parent, sweep).path
         shutil.copytree(path, first / path.name)
         return open_sweep(path)
@@ -204,7 +204,7 @@ def build(parent: Path, sweep: Sweep | None = None) -> SweepFolder:
 
 @cache
 def _built() -> Path:
-    """A folder of this process for the sweeps that it has built."""
+    """Return this process's folder for the sweeps that it has built."""
     folder = tempfile.mkdtemp(prefix="bufferlab-built-")
     atexit.register(shutil.rmtree, folder)
     return Path(folder)
@@ -236,12 +236,12 @@ def _build(parent: Path, sweep: Sweep) -> SweepFolder:
 
 
 def derived_values(samples: pl.DataFrame, phase: str = MEASURE) -> dict[str, Value]:
-    """Every derived value of a window in these samples."""
+    """Return every derived value of a window in these samples."""
     return values_in(Window.of(samples, phase, registry().courses), registry().derived)
 
 
 def reseal(folder: SweepFolder, change: Callable[[dict[str, Any]], object]) -> SweepFolder:
-    """Change the run.json of every run as somebody would who means harm: the seals fit. Return the folder."""
+    """Change the run.json of every run as an attacker would, with matching hashes. Return the folder."""
     for path in folder.path.glob("runs/*/run.json"):
         document = json.loads(path.read_text())
         del document["seal"]
@@ -294,7 +294,7 @@ def _knobs(sweep: Sweep, pool: str) -> tuple[dict[str, str], dict[str, Any]]:
 
 
 def stored_settings(sweep: Sweep, truth: Truth, *, ran: bool) -> dict[str, Any]:
-    """Settings as plan.json holds them, or with `ran` as run.json does; "auto" is left to the engine."""
+    """Return settings in the form of plan.json, or of run.json with `ran`; "auto" is left to the engine."""
     asked, actual = sweep.kind.settings(sweep, truth)
     notes, found = sweep.kind.notes(), {}
     for name in {**asked, **actual}:
@@ -388,7 +388,7 @@ def _publish(
 
 
 def _seconds(sweep: Sweep, truth: Truth, factor: float) -> float:
-    """A transaction takes its CPU time and its reads, one after the other."""
+    """Return the window's seconds: a transaction first takes its CPU time and then its reads."""
     if (told := sweep.kind.seconds(sweep, truth, factor)) is not None:
         return told
     reads = truth.reads_per_new_order * factor * MIX["new_order"] / sum(MIX.values())
@@ -411,7 +411,7 @@ def _consistency(sweep: Sweep) -> dict[str, Any]:
 
 
 def _rates(sweep: Sweep, truth: Truth, factor: float, seconds: float) -> dict[str, float]:
-    """Raw counter -> change over the measured window; per subject where it has one."""
+    """Return raw counter -> change over the measured window; by subject if the counter has subjects."""
     new_orders = sweep.transactions * MIX["new_order"] / sum(MIX.values())
     reads = truth.reads_per_new_order * factor * new_orders
     writes = truth.writes_per_new_order * new_orders
@@ -469,7 +469,7 @@ def _samples(
 ) -> list[dict[str, Any]]:
     changes = _rates(sweep, truth, factor, seconds)
     warm, whole = sweep.warm_up_seconds, math.ceil(seconds)
-    # The share of the window's work done by each time; warm-up goes at the same pace, below zero.
+    # The share of the window's work that is done by each time; the warm-up goes at the same pace, with negative shares.
     pace = rng.normal(1.0, 0.04, warm + whole).clip(0.7)
     done = np.concatenate([[0.0], np.cumsum(pace)])
     done = (done - done[warm]) / (done[-1] - done[warm])
@@ -561,7 +561,8 @@ def _gauge(sweep: Sweep, name: str, pool_bytes: int) -> float:
 
 
 def _latency(sweep: Sweep, truth: Truth, seconds: float) -> list[dict[str, Any]]:
-    """Histograms that obey Little's law for ten terminals a warehouse and exactly the transactions measured."""
+    """Return histograms that obey Little's law for ten terminals a warehouse and count exactly the measured
+    transactions."""
     terminals = 10 * sweep.warehouses
     per_transaction_us = terminals * seconds * 1e6 / sweep.transactions
     service_us = _workload(sweep, truth)["connections"] * seconds * 1e6 / sweep.transactions
@@ -576,7 +577,7 @@ def _latency(sweep: Sweep, truth: Truth, seconds: float) -> list[dict[str, Any]]
 
 
 def _histogram(kind: str, time: str, mean_us: float, count: int) -> list[dict[str, Any]]:
-    """Most transactions below the mean, a few far above it, so that the mean comes out right."""
+    """Return a histogram with this mean: most transactions lie below the mean, a few far above it."""
     found = [_bucket(kind, time, share * mean_us, round(part * count)) for share, part in _BODY]
     rest = count - sum(row["count"] for row in found)
     spent = sum((row["low_us"] + row["high_us"]) / 2 * row["count"] for row in found)
@@ -588,7 +589,7 @@ _BODY = ((0.4, 0.3), (0.9, 0.5), (1.7, 0.17))
 
 
 def _bucket(kind: str, time: str, us: float, count: int) -> dict[str, Any]:
-    """The bucket of a fixed grid, one per cent wide, that holds a time."""
+    """Return the bucket that holds a time; buckets of a fixed grid are one per cent wide."""
     place = math.floor(math.log(max(1.0, us)) / math.log(1.01))
     return {
         "transaction_type": kind,

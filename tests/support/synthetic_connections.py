@@ -1,4 +1,4 @@
-"""Synthetic sweeps of a server's connections with a known truth: throughput as a law of the test's own says it."""
+"""Synthetic sweeps over a server's number of connections, whose throughput follows a law that the test gives."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ COUNTS = (1, 2, 4, 8, 16, 32, 64)
 
 @dataclass(frozen=True)
 class Load(Depth):
-    """A number of connections, and the transactions that they do in a second."""
+    """A number of connections, and the transactions per second that they do."""
 
     connections: int = 1
     per_s: float = 500.0
     row_lock_ms: float = 0.4
-    """Per transaction."""
+    """Milliseconds of row-lock waits per transaction."""
 
 
 @dataclass(frozen=True)
 class Connected(Innodb):
-    """MySQL 5.7 under connections that are swept."""
+    """MySQL 5.7 with a swept number of connections."""
 
     pools: bool = False
-    """Whether pools are swept, too."""
+    """Whether the pool size is swept, too."""
 
     def swept(self, truth: Truth) -> dict[str, str]:
         assert isinstance(truth, Load)
@@ -54,7 +54,7 @@ class Connected(Innodb):
 
 
 def law_per_s(count: int, one: float, contention: float, coherency: float) -> float:
-    """The law as its paper writes it."""
+    """Return the throughput by the law, in the form of its paper."""
     return one * count / (1 + contention * (count - 1) + coherency * count * (count - 1))
 
 
@@ -67,7 +67,8 @@ def connections(
     client: float = 0.2,
     **changes: Any,
 ) -> Sweep:
-    """A sweep of connections that follows the law; `client` is the client's processor time over an ordinary one's."""
+    """Return a sweep of connections that follows the law; `client` is the factor on the client's ordinary processor
+    time."""
     whole: dict[str, Any] = {
         "truths": tuple(
             Load.of(100, 10.0, 0.1, 0.005, connections=n, per_s=law_per_s(n, one, contention, coherency))

@@ -1,6 +1,6 @@
-"""Synthetic sweeps of InnoDB with a known truth: where frames came from, how much of the pool was cache.
+"""Synthetic sweeps of InnoDB whose true values are known: where frames came from, and how much of the pool held pages.
 
-Counters are chosen so that the wanted shares come out; none of the formulas in `engines.innodb.formulas` is used.
+Counters are chosen to give the wanted shares; no formula of `engines.innodb.formulas` is used.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 
 from support.synthetic import MIB, Kind, Sweep, Truth
 
-#: What old and new servers lack, and the words the core has for it.
+#: The counters that old or new servers lack, with the reason in the core's words.
 LACKS_56 = ("innodb_metric_buffer_lru_get_free_loops", "innodb_metric_buffer_lru_get_free_waits")
 LACKS_1011 = tuple(
     f"innodb_metric_buffer_lru_{name}"
@@ -29,21 +29,21 @@ LACKS_1011 = tuple(
 
 @dataclass(frozen=True)
 class Depth(Truth):
-    """One scan depth: shares of free-frame searches and frames in use, before noise."""
+    """One scan depth: shares of the searches for free frames, and frames in use, before noise."""
 
     depth: int = 1024
     lru_scan_share: float = 0.10
     single_page_share: float = 0.005
     lost_frames: float = 1.15
-    """Frames of the free list, per page of depth."""
+    """Frames on the free list, per page of depth."""
 
     @classmethod
     def of(cls, depth: int, reads: float, lru_scan: float, single_page: float, **more: Any) -> Depth:
-        """A point of the scan-depth sweep."""
+        """Return a point of the sweep over scan depths."""
         return cls("100MiB", reads, 30.0, 300.0, depth, lru_scan, single_page, **more)
 
 
-#: The shape of the source document's sweep: reads rise, both slow paths fade.
+#: The shape of the source document's sweep: reads rise with the depth, and both slow paths become rare.
 SCAN_DEPTH = (
     Depth.of(128, 61.9, 0.412, 0.0205),
     Depth.of(256, 64.1, 0.328, 0.0121),
@@ -64,12 +64,12 @@ class Innodb(Kind):
     asked_pool: str = "100MiB"
     misc_frames: int = 45
     dead_lru_counter: bool = False
-    """MariaDB 10.2 counts no pages of LRU batches."""
+    """True for MariaDB 10.2, which does not count pages of LRU batches."""
     adaptive_hash_index: str = "off"
     gets_for_each_read: float = 1.0
-    """A look at the change buffer's bitmap, where the version does so."""
+    """Gets of the change buffer's bitmap page for each read, in versions that make them."""
     edge_read_bytes: float = 0.0
-    """Read while an edge was sampled."""
+    """Bytes read while an edge was sampled."""
     axis: str = "lru_scan_depth"
     actual: Mapping[str, Any] = field(default_factory=dict)
 
@@ -90,7 +90,7 @@ class Innodb(Kind):
             "io_capacity": "auto",
             "adaptive_hash_index": self.adaptive_hash_index,
         }
-        # Of a sweep of pools the pool that ran is the one that was asked for: 10 % is `pool_bytes`.
+        # In a sweep of pools the server runs the asked pool exactly: 10 % is `pool_bytes`.
         tenths = float(truth.pool.removesuffix("%")) / 10 if self.axis == "pool_size" else 1
         actual = {
             "server": f"{sweep.engine}-5.7",
@@ -139,7 +139,7 @@ class Innodb(Kind):
             "batch_evict_count": batches - 10,
         }
         return {f"innodb_metric_buffer_lru_{name}": float(change) for name, change in raw.items()} | {
-            # A leaf page that is read costs a get of the change buffer's bitmap.
+            # Reading a leaf page costs a get of the change buffer's bitmap page.
             "page_gets": common["page_gets"] + self.gets_for_each_read * reads,
             "demand_misses": reads * 0.998,
             "innodb_buffer_pool_wait_free": single + failures,
@@ -179,7 +179,7 @@ class Innodb(Kind):
 
 
 def scan_depth(**changes: Any) -> Sweep:
-    """The scan-depth sweep on MySQL 5.7: 100 MiB of 16-KiB pages, five repetitions."""
+    """Return the sweep over scan depths on MySQL 5.7: 100 MiB of 16-KiB pages, five repetitions."""
     whole: dict[str, Any] = {
         "truths": SCAN_DEPTH,
         "blocks": 5,

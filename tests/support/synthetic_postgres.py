@@ -1,6 +1,6 @@
-"""Synthetic sweeps of PostgreSQL with a known truth: what shared buffers, the page cache and the device served.
+"""Synthetic sweeps of PostgreSQL whose true values are known: which reads shared buffers, page cache and device served.
 
-Counters are chosen so that the wanted shares come out; none of the formulas in `engines.postgres.formulas` is used.
+Counters are chosen to give the wanted shares; no formula of `engines.postgres.formulas` is used.
 """
 
 from __future__ import annotations
@@ -30,20 +30,20 @@ SPLITS = (
 
 @dataclass(frozen=True)
 class Postgres(Kind):
-    """PostgreSQL 15 to 18: which columns there are is the version's."""
+    """PostgreSQL 15 to 18; the version decides which columns exist."""
 
     version: str = "15.18"
     io_direct: str = "off"
     read_ahead: float = 1.0
-    """Bytes that the device reads, over those asked of it."""
+    """Bytes that the device reads, divided by the bytes asked of it."""
     hidden: bool = False
-    """Another user's processes: their /proc/PID/io cannot be read."""
+    """True if the server's processes are another user's, so that their /proc/PID/io cannot be read."""
     memory_limit_bytes: int | None = 192 * MIB
-    """The budget of shared buffers and page cache together, if there is one."""
+    """The common limit of shared buffers and page cache; None without a limit."""
     growth: float = 250.0
     """Pages by which tables and indexes grow in the window, half of them each."""
     watching: float = 4.0
-    """Transactions of the watching connection in the whole window."""
+    """Transactions of the connection that reads the counters, in the whole window."""
 
     @property
     def major(self) -> int:
@@ -94,7 +94,7 @@ class Postgres(Kind):
             "postgres_statio_idx_blks_read": 0.3 * reads + counted_growth / 2,
             "postgres_statio_heap_blks_hit": 0.4 * (gets - reads),
             "postgres_statio_idx_blks_hit": 0.59 * (gets - reads),
-            # New-Orders are ten of twenty-three transactions, and one in a hundred of them is rolled back.
+            # Ten of 23 transactions are New-Orders, of which one in a hundred is rolled back.
             "postgres_database_xact_commit": sweep.transactions * (1 - 0.01 * 10 / 23) + self.watching,
             "postgres_bgwriter_buffers_alloc": reads + 100,
             "postgres_bgwriter_buffers_checkpoint": 0.5 * written,
@@ -113,7 +113,7 @@ class Postgres(Kind):
 
 
 def memory_split(**changes: Any) -> Sweep:
-    """The memory-split sweep on PostgreSQL 15, five repetitions."""
+    """Return the sweep memory-split on PostgreSQL 15, with five repetitions."""
     whole: dict[str, Any] = {
         "truths": SPLITS,
         "blocks": 5,

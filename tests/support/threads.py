@@ -1,4 +1,4 @@
-"""Predictions on several threads: hosts of some cores, and Ctrl-C."""
+"""Helpers for predictions on several threads: hosts with a given number of cores, and Ctrl-C."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from bufferlab.models import ahead
 
 
 def on(cores: int, monkeypatch: pytest.MonkeyPatch, free_bytes: int = 1 << 34) -> None:
-    """Pretend that the host has so many cores, and so much free memory."""
+    """Pretend that the host has `cores` cores and `free_bytes` of free memory."""
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(cores)))
     monkeypatch.setattr(ahead, "assumed_bytes", lambda: free_bytes)
 
 
 class StopInTheSecond(Silent):
-    """A display that sends SIGINT when it hears of the second run."""
+    """A display that sends SIGINT when the second run is reported."""
 
     def show(self, status: SweepStatus) -> None:
         """Send the signal to this process."""
@@ -30,7 +30,7 @@ class StopInTheSecond(Silent):
 
 
 def endless_after_the_first(predicted: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a method that predicts the first run of a plan; each other run lasts until its watch ends it."""
+    """Return a method that predicts the first run of a plan; every other run lasts until it is asked to stop."""
 
     def changed(origin: Any, planned: Any, point: Any, watch: Callable[[str, float], None]) -> Any:
         while planned.order:

@@ -1,4 +1,4 @@
-"""Sweep folders with one traced run, made by hand: every access stands in the test that uses it."""
+"""Sweep folders with one traced run whose accesses the test itself lists."""
 
 from __future__ import annotations
 
@@ -48,10 +48,10 @@ repetitions = 1
 """
 START_NS = 1_000_000_000
 START_S = 10.0
-"""The window's first second in the samples."""
+"""The second of the window's start in the samples."""
 
 Access = tuple[int, int]
-"""A page and its kind."""
+"""A page number and the kind of the access."""
 
 
 def build(
@@ -78,13 +78,14 @@ def build(
     latch: int = 0,
     idle_until_us: int | None = None,
 ) -> SweepFolder:
-    """Write a sweep whose first point ran; an event takes `step_us`, and the window begins between two events.
+    """Write a sweep whose first point has a traced run. Each event takes `step_us`, and the window begins between two
+    events.
 
     An event before the window takes `warm_up_step_us`.
 
-    `reads` is the engine's own count, `counters` further ones in the window, `gauges` the levels at its two edges;
-    `trace` changes the page trace's entry. Every event has the same `latch`. No transaction has ended at the event of
-    `idle_until_us`.
+    `reads` is the engine's own count, `counters` are further counts in the window, `gauges` the levels at its two
+    edges. `trace` changes the page trace's entry in run.json. All events have the same `latch`. No transaction has
+    ended before the event at `idle_until_us`.
     """
     if "page_size" not in sweep:
         knobs = f'page_size = "{page_size}"\n{knobs}'
@@ -159,7 +160,7 @@ def repeat(
 ) -> SweepFolder:
     """Add measured runs without a trace to a sweep of `build`: for each point, the reads of each further run.
 
-    Runs of a point are its blocks; the traced run is block 0 of the first point.
+    A point's runs are in consecutive blocks; the traced run is block 0 of the first point.
     """
     first = folder.runs()[0].run
     kept = first.model_dump(mode="json", exclude={"page_trace", "files", "format_version"})
@@ -184,7 +185,7 @@ def repeat(
 
 
 def spec_bytes(page_size: str) -> int:
-    """The bytes of "4KiB"."""
+    """Return the bytes of a text such as "4KiB"."""
     return int(page_size.removesuffix("KiB")) * KIB
 
 
@@ -219,6 +220,6 @@ def _samples(
     types = {"transactions_committed": new_orders, "transactions_rolled_back": 0}
     for edge in ("start", "end"):
         rows += [row(edge, name, count=counted if edge == "end" else 0) for name, counted in counters.items()]
-        before = 1000  # Those of the warm-up.
+        before = 1000  # The transactions of the warm-up.
         rows += [row(edge, name, subject="new_order", count=before + n * (edge == "end")) for name, n in types.items()]
     return sorted(rows, key=lambda one: str(one["edge"]), reverse=True)

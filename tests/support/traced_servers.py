@@ -1,4 +1,5 @@
-"""Runs of private servers that record their page accesses, in folders of their own; what a good trace agrees with."""
+"""Runs of private servers that record their page accesses, in separate folders, and the checks that a good trace must
+pass."""
 
 from __future__ import annotations
 
@@ -25,7 +26,7 @@ _BPF = 321
 """The number of bpf(2) on x86-64."""
 _NEXT_PROGRAM, _NEXT_LINK = 11, 31
 _FEWEST_WRITES = 100
-"""The fewest written pages in a trace that is worth a comparison."""
+"""The fewest written pages with which a comparison of writes makes sense."""
 _TOML = """\
 format_version = 1
 name = "traced"
@@ -54,13 +55,14 @@ seed = 1
 
 
 class Place:
-    """Folders of one sweep, with a copy of one server: other tests run the same build, and a trace would slow them."""
+    """Folders of one sweep with a separate copy of one server. Other tests run the same build, and a trace would slow
+    them."""
 
     def __init__(self, root: Path, name: str) -> None:
         self.engine, self.name = name.split("-")[0], name
         family = postgres if self.engine == "postgres" else innodb
         family.build(name)
-        # A host that has the server itself may not have fetched it.
+        # bufferlab may have found an installed server, and then has not fetched it.
         if not (servers_root() / name).exists():
             registry.fetch_server(name, print)
         self.out, data, cache = root / "out", root / "data", root / "cache"
@@ -71,7 +73,7 @@ class Place:
         self.places = ("--out", str(self.out), "--data-dir", str(data), "--share-device")
 
     def traces(self) -> bool:
-        """Whether accesses are recorded: the file is made then, and stays empty until the run is over."""
+        """Return whether the server records accesses: the file exists then, and stays empty until the run is over."""
         return any((self.out.parent / "data").rglob("page-trace"))
 
     def command(self, *more: str) -> list[str]:
@@ -85,7 +87,7 @@ class Place:
 
 
 def require_what_was_counted(place: Place, gets_within: float = 0.005) -> None:
-    """The trace of each run is good, and agrees with the server's counters and with itself."""
+    """Require that each run's trace is good, and agrees with the server's counters and with itself."""
     for record in place.runs():
         assert record.run.status == "ok", record.reason
         trace = record.run.page_trace
@@ -98,17 +100,17 @@ def require_what_was_counted(place: Place, gets_within: float = 0.005) -> None:
             if one.kind == "write" and place.name == "postgres-15":
                 _require_background_writes(record, table, one.at_edges)
                 continue
-            # Frames that a look-up at an edge touches are in one of the two; a short window makes them weigh more.
-            # Of MariaDB 11.8 the probe has allowed what is counted later, and no more: an eighth in so short a window.
+            # A look-up at a window's edge may be in only one of the two counts, which matters in a short window. For
+            # MariaDB 11.8 the probe already allows for gets that are counted later, an eighth in such a short window.
             within = {"get": gets_within, "get + get_if_in_pool": max(gets_within, 0.005)}.get(one.kind, 0.005)
-            # What purge did while the counters were read may be counted.
+            # The server may have counted what purge did while bufferlab read the counters.
             nearest = min(max(one.counted, one.recorded), one.recorded + one.at_edges)
             assert nearest == pytest.approx(one.counted, rel=within, abs=8), one
             assert one.counted > 500
         assert (record.folder / PAGE_TRACE_FILE).stat().st_size <= 3 * sum(trace.events.values())
         assert "sbtest1" in {one.name for one in trace.objects}
         assert sum(one.pages for one in trace.objects) == table["page"].n_unique()
-        # A page leaves the pool only after it has come in.
+        # A page can leave the pool only after it has entered.
         kinds = [
             int((table["kind"] == page_trace_words().kinds.index(kind)).sum()) for kind in ("read", "create", "evict")
         ]
@@ -119,10 +121,10 @@ def require_what_was_counted(place: Place, gets_within: float = 0.005) -> None:
 
 
 def _require_background_writes(record: RunRecord, table: pl.DataFrame, at_edges: int) -> None:
-    """The background writer and the checkpointer, which get no page, wrote as many pages as they counted.
+    """Require that the background writer and the checkpointer, which get no page, wrote as many pages as they counted.
 
-    On version 15 sessions count growth as writes, and the checkpointer publishes their counts when it wakes
-    (checkpointer.c, ForwardSyncRequest and AbsorbSyncRequests).
+    On version 15 sessions count pages by which files grow as writes, and the checkpointer publishes their counts when
+    it wakes (checkpointer.c, ForwardSyncRequest and AbsorbSyncRequests).
     """
     trace = record.run.page_trace
     assert trace is not None
@@ -144,7 +146,7 @@ def _require_background_writes(record: RunRecord, table: pl.DataFrame, at_edges:
 
 
 def _require_changes_before_writes(table: pl.DataFrame) -> None:
-    """A page is written only if it was changed since it was written last, and never evicted with a change."""
+    """Require that each written page was changed since its last write, and that no changed page is evicted."""
     words = page_trace_words().kinds
     kinds = [words[number] for number in table["kind"].to_list()]
     dirty, wrong = set[int](), 0
@@ -157,23 +159,25 @@ def _require_changes_before_writes(table: pl.DataFrame) -> None:
         elif kind == "evict":
             wrong += page in dirty
             dirty.discard(page)
-    # A change stands at its get, and a checkpoint may write the page between the two.
+    # The trace notes a change at the get before it, and a checkpoint may write the page between the two.
     assert wrong <= 0.001 * (kinds.count("write") + kinds.count("evict"))
 
 
 def records(pid: int) -> bool:
-    """Whether `advise` has programs of the kernel switched on (bpf(2)), and records: its check switches them on too."""
+    """Return whether `advise` has attached BPF programs (bpf(2)) and records. Its self-check attaches programs too, but
+    has no file."""
     links = []
     for one in Path(f"/proc/{pid}/fd").iterdir():
         with suppress(OSError):
             links.append(os.readlink(one))
     programs = any("bpf" in link and "link" in link for link in links)
-    # The record's file has no name.
+    # The file of the record has no name.
     return programs and any("/#" in link and link.endswith("(deleted)") for link in links)
 
 
 def bpf_programs() -> set[tuple[int, int]]:
-    """All programs and links that the kernel has, by their commands of bpf.h (BPF_..._GET_NEXT_ID) and numbers."""
+    """Return all programs and links of the kernel: the command that lists them (BPF_..._GET_NEXT_ID of bpf.h), and
+    their numbers."""
     return {(command, number) for command in (_NEXT_PROGRAM, _NEXT_LINK) for number in _numbers(command)}
 
 

@@ -1,6 +1,6 @@
-"""What a usual server answers to any statement of bufferlab's: a table of as many columns as the statement asks for.
+"""Usual answers of a server to any statement of bufferlab: a table with as many columns as the statement asks for.
 
-Cells are told by the column's name where more depends on it than that there is a number.
+A column's name decides its cell if bufferlab's behaviour depends on the value; any other cell is a plain number.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from support.mysql_wire import Cell
 
 @dataclass(frozen=True)
 class Table:
-    """Rows of text. `kinds`: the columns' types (str, int, bool); none stand for text."""
+    """A table of text cells. `kinds` are the columns' types (str, int, bool); empty means that all are text."""
 
     heads: Sequence[str]
     rows: Iterable[Sequence[Cell]]
@@ -24,13 +24,13 @@ class Table:
 
     @property
     def types(self) -> Sequence[type]:
-        """The type of each column: text where none is given."""
+        """Return the type of each column: text if none is given."""
         return self.kinds or [str] * len(self.heads)
 
 
 @dataclass(frozen=True)
 class Refusal:
-    """An error in place of an answer, by its number or SQLSTATE."""
+    """An error in place of an answer, with its number or SQLSTATE."""
 
     code: int | str
     text: Cell
@@ -38,7 +38,7 @@ class Refusal:
 
 
 Answer = Table | Refusal | None
-"""None: OK, without rows."""
+"""None is an OK without rows."""
 
 VARIABLES = fake_mysql.VARIABLES | {
     "basedir": "/usr/", "server_uuid": "6f8d9c2e-0000-11ee-8c99-0242ac120002", "innodb_log_files_in_group": "1",
@@ -82,7 +82,7 @@ _STARS = {
     ],
     "HANDLER": ["id", "data_id", "state", "made", "objects", "changed"],
 }
-"""The columns of statements that do not name them."""
+"""The columns of statements that use `*`."""
 _EMPTY = (
     "HANDLER", "SELECT table_name", "trigger_name", "routine_name", "'event', event_name", "mysql.user", "mysql.db",
     "tables_priv",
@@ -90,7 +90,8 @@ _EMPTY = (
     "pg_stat_progress_vacuum", "INNODB_TRX", "metadata_locks", "pg_replication_slots", "REGEXP",
     "column_name = 'changed'", "shobj_description",
 )  # fmt: skip
-"""Words of statements that a usual server answers with no row: nobody else works there, and nothing was planted."""
+"""Words of statements that a usual server answers without rows: no other client works there, and nothing was
+planted."""
 _RIGHTS = ("SELECT", "INSERT", "UPDATE", "DELETE", "CREATE", "DROP", "INDEX", "ALTER", "LOCK TABLES", "PROCESS")
 _POSTGRES_COUNTERS = ("page_gets", "pages_read", "transactions", "log_bytes", "pages_written", "evicted_pages")
 _SETTING = re.compile(r"current_setting\('([^']+)'")
@@ -107,12 +108,12 @@ class Usual:
     family: str
     version: str
     pid: int = 1
-    """The process and the thread that it says it is."""
+    """The process number and the thread number that it reports."""
     begun_s: float = field(default_factory=time.monotonic)
     is_busy: bool = False
     """Whether its counters grow."""
     is_full: bool = False
-    """Whether there is a row of everything that could be there: backups, replicas, tables of others."""
+    """Whether it returns a row for everything that may exist: backups, replicas, tables of other users."""
 
     def answer(self, sql: str, session: Mapping[str, str]) -> Answer:
         """Return the answer to a statement in a session with these settings."""
@@ -141,14 +142,14 @@ class Usual:
         return found if self.is_full or not any(words in asked for words in _EMPTY) else replace(found, rows=[])
 
     def _now(self) -> dict[str, str | None]:
-        """Return the cells that change."""
+        """Return the cells that change over time."""
         age_s = time.monotonic() - self.begun_s
         counters = dict.fromkeys(_POSTGRES_COUNTERS, str(int(10_000 + self.is_busy * 1000 * age_s)))
         ids = dict.fromkeys(("pid", "pg_backend_pid"), str(self.pid))
         return {**counters, **ids, "uptime_s": f"{age_s:.3f}", "started_s": f"{time.time() - age_s:.3f}"}
 
     def _shown(self, sql: str) -> Table:
-        """Return the answer to MySQL's SHOW."""
+        """Return the answer to a SHOW statement of MySQL."""
         first = sql.upper()
         if " ENGINE " in first:
             return Table(["Type", "Name", "Status"], [["InnoDB", "", _INNODB_STATUS]])
@@ -189,7 +190,7 @@ def items(sql: str) -> list[str]:
 
 
 def _columns(item: str, sql: str) -> list[str]:
-    """Return the columns of "alias.*" where the alias is a SELECT in parentheses; of any other item itself.
+    """Return the columns of "alias.*" if the alias names a SELECT in parentheses; for any other item the item itself.
 
     >>> _columns("d.*", "SELECT d.* FROM (SELECT (a + b) AS one, two FROM t) AS d")
     ['(a + b) AS one', 'two']
@@ -239,5 +240,5 @@ def _of_version(version: str) -> dict[str, str | None]:
 
 
 def changed(answer: Answer, **more: object) -> Answer:
-    """Return a table with other rows or heads; any other answer as it is."""
+    """Return a table with some rows or column names replaced; any other answer unchanged."""
     return replace(answer, **more) if isinstance(answer, Table) else answer  # type: ignore[arg-type]

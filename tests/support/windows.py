@@ -1,4 +1,4 @@
-"""Runs of any workload on the real core, closed or open loop, and what each of their windows counted."""
+"""Runs of any workload on the real core, in closed or open loop, and the counts of each of their windows."""
 
 from __future__ import annotations
 
@@ -46,36 +46,36 @@ print(json.dumps({"answer": json.loads(answer)}), flush=True)
 
 @dataclass(frozen=True)
 class Window:
-    """The two edges of a measured window or a phase, by metric and subject."""
+    """The metrics at the two edges of a measured window or a phase, by metric and subject."""
 
     start: dict[tuple[str, str], float]
     end: dict[tuple[str, str], float]
     seconds: float
 
     def delta(self, metric: str, subject: str = "") -> float:
-        """Growth of one counter."""
+        """Return the growth of one counter."""
         return self.end[metric, subject] - self.start[metric, subject]
 
     def total(self, metric: str) -> float:
-        """Growth of a counter over all its subjects."""
+        """Return the growth of a counter, summed over its subjects."""
         return sum(self.delta(name, subject) for name, subject in self.end if name == metric)
 
 
 @dataclass(frozen=True)
 class Run:
-    """The core's answer and every event before it."""
+    """The core's answer and all events before it."""
 
     answer: dict[str, Any]
     events: list[dict[str, Any]]
 
     def window(self, phase: str = "measure") -> Window:
-        """The window of this name."""
+        """Return the window of this name."""
         edges = {e["edge"]: e for e in self.events if e.get("edge") and e["phase"] == phase}
         start, end = (_by_metric(edges[edge]["values"]) for edge in ("start", "end"))
         return Window(start, end, edges["end"]["t_s"] - edges["start"]["t_s"])
 
     def latency(self, time: str, transaction_type: str) -> dict[str, Any]:
-        """The latencies of one kind of time and one type."""
+        """Return the latencies of one kind of time and one transaction type."""
         (found,) = [
             entry
             for entry in self.answer["latency"]
@@ -85,7 +85,7 @@ class Run:
 
 
 def count_above(latency: dict[str, Any], us: float) -> int:
-    """Records of a latency that are surely above `us`."""
+    """Return the number of records of a latency that are surely above `us`."""
     return sum(count for low, _, count in latency["buckets"] if low > us)
 
 
@@ -95,7 +95,7 @@ def _by_metric(values: list[dict[str, Any]]) -> dict[tuple[str, str], float]:
 
 
 def script(text: str, *, source: str = "my.sql", seed: int = 7, **variables: float) -> dict[str, Any]:
-    """A script as a run's workload."""
+    """Return a script as a run's workload."""
     return {"name": "script", "source": source, "text": text, "seed": seed, "variables": variables}
 
 
@@ -107,7 +107,7 @@ def load_script(database: Path, text: str, *, source: str = "my.sql", **variable
 
 
 def job(database: Path, workload: dict[str, Any], *, transactions: int = 2000, **parts: Any) -> dict[str, Any]:
-    """A run's job: a short warm-up, and a window of so many transactions or 20 s."""
+    """Return a run's job: a short warm-up, and a window of `transactions` transactions, 20 s at most."""
     return {
         "target": {"path": str(database), "knobs": _SETTINGS},
         "frames": 8 * MIB // 4096,
@@ -120,12 +120,12 @@ def job(database: Path, workload: dict[str, Any], *, transactions: int = 2000, *
 
 
 def run(database: Path, workload: dict[str, Any], **parts: Any) -> Run:
-    """One run on `database` itself."""
+    """Do one run on `database` itself."""
     return Run(*call("run", "sqlite", job(database, workload, **parts)))
 
 
 class Followed:
-    """A run going on, whose events are read as they come."""
+    """A run in progress, whose events are read as they come."""
 
     def __init__(self, process: subprocess.Popen[str]) -> None:
         self.process = process
@@ -139,7 +139,7 @@ class Followed:
         raise AssertionError(f"the run ended before the {edge} of its window")
 
     def finish(self) -> Run:
-        """The rest of the run."""
+        """Wait for the end of the run; return it."""
         for event in self._events():
             if "answer" in event:
                 return Run(event["answer"], self.events)
@@ -155,7 +155,8 @@ class Followed:
 
 @contextmanager
 def followed(one_job: dict[str, Any], *, stop_at: str | None = None) -> Iterator[Followed]:
-    """A run of its own process, cancelled "before" its start or at an edge if told so; ended with the block."""
+    """Start a run in a separate process; if `stop_at` is given, cancel it "before" its start or at that edge. It ends
+    with the block."""
     with subprocess.Popen(
         [sys.executable, "-c", _FOLLOWED],
         env={**os.environ, "PYTHONPATH": str(ROOT / "python")},

@@ -1,1 +1,1 @@
-"""Scripted engines, which misbehave as tests ask."""
+"""Scripted engines that misbehave as tests ask."""

@@ -1,7 +1,6 @@
-"""A scripted engine: loads a small file, then counts by formula on a virtual clock, or misbehaves as asked.
+"""A scripted engine: it loads a small file, then counts by formula on a virtual clock, or misbehaves as asked.
 
-It uses no native code. It follows the core's contract event for event, so that tests on it take the path that every
-engine takes.
+It uses no native code. It sends the core's events in the core's order, so tests on it take the path of every engine.
 """
 
 from __future__ import annotations
@@ -24,13 +23,13 @@ from support.engines.fake.workloads import HEADER_BYTES, file_bytes, setup_text,
 
 
 class FakeBehaviour(Behaviour):
-    """A behaviour that keeps every promise of the contract, except those its knobs tell it to break."""
+    """A behaviour that keeps every promise of the contract, except those that its knobs tell it to break."""
 
     def __init__(self) -> None:
         self._stop = threading.Event()
 
     def find(self) -> Found:
-        """Return the engine, which is always there."""
+        """Return the engine, which is always available."""
         return Found("1.0", __version__, "scripted")
 
     def check_directory(self, directory: Path, knobs: NativeKnobs) -> list[HostCheck]:
@@ -38,7 +37,7 @@ class FakeBehaviour(Behaviour):
         return [HostCheck("direct_io", True, "the fake engine does no I/O")]
 
     def data_recipe(self, knobs: NativeKnobs, workload: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the knobs and parameters that decide the bytes of the file; of a script's text, only its setup."""
+        """Return the knobs and parameters that decide the file's bytes; of a script's text only its setup."""
         deciding = {name: knobs[name] for name in ("page_size", "load_behave")}
         parameters = {name: value for name, value in workload.items() if name not in ("source", "text")}
         setup = {"setup": setup_text(workload["text"])} if "text" in workload else {}
@@ -102,7 +101,7 @@ class FakeBehaviour(Behaviour):
         on_event(json.dumps(script.sample("end")))
 
     def check(self, job: Mapping[str, Any], on_event: OnEvent) -> dict[str, Any]:
-        """Return one scripted condition, violated when the load or the run was told to corrupt."""
+        """Return one scripted condition, which is violated if the knobs asked for a corrupt load or run."""
         header = json.loads(Path(job["database"]).read_bytes()[:HEADER_BYTES])
         bad = header.get("load_behave") == "corrupt" or header.get("behave") == "corrupt"
         condition = {"condition": 1, "name": "scripted", "passed": not bad, "violations": int(bad)}
@@ -137,7 +136,7 @@ def _phase(on_event: OnEvent, phase: str, t_s: float) -> None:
 
 
 def _dirty(database: Path, behave: str, seed: int) -> None:
-    """Mark the file as used by a run; raise EngineFailure when another run has used it before."""
+    """Mark the file as used by a run. Raises EngineFailure if another run has used it before."""
     header = json.loads(database.read_bytes()[:HEADER_BYTES])
     if "runs" in header:
         raise EngineFailure("data", "the database was used by another run", str(database), None)

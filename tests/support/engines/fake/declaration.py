@@ -1,6 +1,6 @@
 """The fake engine's knobs: an imaginary pool, and ways to misbehave. Hidden from `bufferlab list`.
 
-Its runs say source = predicted, inputs = given and clock = virtual: nothing of it is a measurement.
+Its runs have source = predicted, inputs = given and clock = virtual, because none of their numbers is measured.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ DECLARATION = EngineDeclaration(
     ),
     max_connections=1,
     connections_reason="the fake engine has one imaginary connection",
-    results_in="bufferlab.engines.sqlite.results",  # It counts as SQLite does.
+    results_in="bufferlab.engines.sqlite.results",  # It emits the counters of SQLite.
     needs_disk=False,
     size_factor=0.005,
     source="predicted",

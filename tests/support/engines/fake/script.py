@@ -1,8 +1,8 @@
 """The fake engine's arithmetic: its counters, second by virtual second.
 
-Misses per get fall with the square of the share of the database that is not in the pool. A seed adds a little noise,
-which all points of a block share, as real runs do. In an open loop the engine serves a thousand transactions a second,
-drops what arrives beyond that, and lets the rest wait as a queue of random arrivals does.
+Misses per get grow with the square of the share of the database that is not in the pool. A seed adds a little noise,
+which all points of a block share, as in real runs. In an open loop the engine serves a thousand transactions a second.
+It drops arrivals beyond that rate; the other arrivals wait as in a queue with random arrivals.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ from support.engines.fake.workloads import Work, drawn_by, work_of
 _TRANSACTIONS_PER_SECOND = 1000
 _SERVICE_US = 1000.0
 ENOUGH = 120_000
-"""The cap of a warm-up below which a `capped` run hits it."""
+"""A warm-up with a smaller cap than this reaches the cap in a `capped` run."""
 _NO_PROBE = "the fake engine has no such probe"
 
 
 @dataclass(frozen=True)
 class Window:
-    """A stretch of the run that is measured: the main window, or a phase after it."""
+    """A measured stretch of the run: the main window, or a phase after it."""
 
     name: str
     work: Work
     prefix: str
-    """The text before the names of its types: "" in the main window, "<phase>." in a phase."""
+    """Prefix of the window's transaction types: "" in the main window, "<phase>." in a phase."""
     transactions: int
     max_seconds: float
     rate_per_s: float | None
@@ -42,17 +42,18 @@ class Window:
 
     @property
     def per_second(self) -> int:
-        """The arrivals in a second or, in a closed loop, the transactions that the engine serves."""
+        """Return the arrivals per second; in a closed loop the transactions per second that the engine serves."""
         return _TRANSACTIONS_PER_SECOND if self.rate_per_s is None else max(1, round(self.rate_per_s))
 
     @property
     def busy(self) -> float:
-        """The share of the time in which the engine is busy."""
+        """Return the share of the time in which the engine is busy."""
         return 1.0 if self.rate_per_s is None else min(1.0, self.rate_per_s / _TRANSACTIONS_PER_SECOND)
 
     @property
     def queue_us(self) -> float:
-        """The mean wait in a queue with equal service times (Pollaczek and Khinchine); 0 for evenly spaced arrivals."""
+        """Return the mean wait, in us, in a queue with equal service times (Pollaczek and Khinchine); 0 for evenly
+        spaced arrivals."""
         if self.rate_per_s is None or not self.random_arrivals:
             return 0.0
         return _SERVICE_US * self.busy / (2 * (1.001 - self.busy))
@@ -68,7 +69,7 @@ class Script:
     windows: list[Window]
     noise: random.Random
     at: int = 0
-    """The place of the window that is being measured."""
+    """The number of the window that is being measured."""
     t_s: float = 0.0
     measured: int = 0
     measured_from_s: float = 0.0
@@ -78,14 +79,14 @@ class Script:
     by_type: dict[str, Counter[str]] = field(default_factory=dict)
     """Metric -> subject -> count."""
     before_window: Counter[str] = field(default_factory=Counter)
-    """Transactions completed, by subject, when the window began: the histograms hold those after it."""
+    """Completed transactions, by subject, at the window's begin; the histograms hold only later ones."""
     latency: list[dict[str, Any]] = field(default_factory=list)
     parts: list[dict[str, Any]] = field(default_factory=list)
-    """Name, transactions and seconds of every window that has ended."""
+    """Name, transactions and seconds of each window that has ended."""
 
     @classmethod
     def of(cls, job: Mapping[str, Any], database_bytes: int) -> Script:
-        """Return the script of a run job on a database of that size."""
+        """Return the script of a run job on a database of `database_bytes`."""
         knobs, load = job["knobs"], job.get("load", {"mode": "closed"})
         pool_bytes, page_bytes = knobs["pool_size"], knobs["page_size"]
 
@@ -114,11 +115,11 @@ class Script:
 
     @property
     def window(self) -> Window:
-        """The window that is being measured."""
+        """Return the window that is being measured."""
         return self.windows[self.at]
 
     def warm_up(self) -> None:
-        """Warm up for one turnover of the pool, or to the cap; always in a closed loop."""
+        """Warm up for one turnover of the pool or to the cap, always in a closed loop."""
         limit = self.job["warm_up"]["max_transactions"]
         per_transaction = self.window.work.misses_per_get * self.window.work.gets_per_transaction
         turnover = int(self.frames / per_transaction) + 1 if per_transaction else 1
@@ -127,7 +128,7 @@ class Script:
         self.warm_seconds = self.t_s
 
     def begin(self, at: int) -> None:
-        """Begin to measure the window at this place."""
+        """Begin to measure the window with this number."""
         self.at, self.measured, self.measured_from_s = at, 0, self.t_s
         self.before_window = self._completed()
 
@@ -152,16 +153,16 @@ class Script:
         self.parts.append({"name": self.window.name, "transactions": sum(done.values()), "seconds": seconds})
 
     def sample(self, edge: str | None) -> dict[str, Any]:
-        """Return a sample event with every raw metric: a number, or the reason why there is none."""
+        """Return a sample event with every raw metric: a number, or the reason why it is missing."""
         values: list[dict[str, Any]] = []
         for metric in metrics.RAW:
             values += self._values(metric)
         return {"event": "sample", "t_s": self.t_s, "phase": self.window.name, "edge": edge, "values": values}
 
     def silence(self, behave: str) -> Iterator[dict[str, Any]]:
-        """Let twenty virtual seconds pass in which no transaction ends; yield samples without counters, or none.
+        """Let twenty virtual seconds pass in which no transaction ends; yield samples without counters, or no sample.
 
-        Only `paused` (no samples) and `unanswered` do so; otherwise nothing happens.
+        Only the behaviours `paused` (no samples) and `unanswered` (no counters) do so; otherwise nothing happens.
         """
         for _ in range(20) if behave in ("paused", "unanswered") else ():
             self.t_s += 1.0
@@ -216,7 +217,8 @@ class Script:
         return self.by_type.setdefault(metric, Counter())
 
     def _advance(self, arrived: int, window: Window, *, arriving: bool) -> None:
-        """Let so many transactions arrive; without arrivals (closed loop) each comes when the engine is ready."""
+        """Let `arrived` transactions arrive; with `arriving` false (closed loop) each comes when the engine is
+        ready."""
         work = window.work
         capacity = _TRANSACTIONS_PER_SECOND * arrived // window.per_second if arriving else arrived
         done = min(arrived, capacity)
@@ -258,7 +260,7 @@ class Script:
         if metric.name in self.counters:
             return [{**one, "count": self.counters[metric.name]}]
         if metric.name == "arrival_lag_us":
-            # The engine drops at once what it cannot serve, so it is never behind its schedule.
+            # The engine drops at once the arrivals that it cannot serve, so it is never behind its schedule.
             return [{**one, "value": 0.0}] if self.window.rate_per_s is not None else []
         if metric.probe == "workload" and metric.kind == "counter":
             counts = self._of(metric.name)
@@ -276,7 +278,7 @@ class Script:
 
 
 def _shared(transactions: int, types: Mapping[str, int]) -> dict[str, int]:
-    """Return transactions shared among types by weight; the first type gets the remainder."""
+    """Return the transactions divided among the types by weight; the first type gets the remainder."""
     total = sum(types.values())
     shares = {name: transactions * weight // total for name, weight in types.items()}
     shares[next(iter(types))] += transactions - sum(shares.values())

@@ -1,7 +1,7 @@
 """The fake engine's version of each workload: its types, a transaction's page gets, the file and its trees.
 
-Nothing here is true of a database. The hot rows' misses have a knee where their pages fill the pool, so that a chapter
-about knees has something to find. The formula is not that of the model it is compared with.
+No number here describes a real database. The misses of hot rows have a knee where their pages fill the pool, so that a
+chapter about knees finds one. The formula differs from that of the model with which it is compared.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ class Work:
     misses_per_get: float
     rows_per_transaction: int
     rolls_back: str = ""
-    """The type whose transactions are rolled back, one in a hundred; "": none."""
+    """The type of which one transaction in a hundred is rolled back; "" for none."""
 
 
 def work_of(workload: Mapping[str, Any], pool_bytes: int, page_bytes: int, database_bytes: int) -> Work:
-    """Return the workload of a run job, or the script of a phase, on a pool of that size."""
+    """Return the workload of a run job, or of a phase's script, on a pool of `pool_bytes`."""
     absent = max(0.0, 1 - pool_bytes / database_bytes)
     match workload["name"]:
         case "tpcc":
@@ -56,7 +56,7 @@ def work_of(workload: Mapping[str, Any], pool_bytes: int, page_bytes: int, datab
 
 
 def drawn_by(workload: Mapping[str, Any], transactions: int) -> dict[str, Any] | None:
-    """Return what a run tells of its workload besides counts; None for most workloads."""
+    """Return the results of a run other than counts and times; None for most workloads."""
     match workload["name"]:
         case "hot_rows":
             return {"hot_rows": workload["hot_rows"], "distinct_leaf_pages": None}
@@ -69,12 +69,12 @@ def drawn_by(workload: Mapping[str, Any], transactions: int) -> dict[str, Any] |
 
 
 def script_types(text: str) -> dict[str, int]:
-    """Return names and weights of a script's transactions; one without a name is called script."""
+    """Return names and weights of a script's transactions; a transaction without a name is called "script"."""
     return {name: int(weight or 1) for name, weight in _TRANSACTION.findall(text)} or {"script": 1}
 
 
 def setup_text(text: str) -> str:
-    """Return the part of a script that decides what is loaded."""
+    """Return the part of a script that decides the loaded data."""
     return "\n".join(_SETUP.findall(text)).strip()
 
 
@@ -93,7 +93,8 @@ def file_bytes(workload: Mapping[str, Any]) -> int:
 
 
 def shape_of(workload: Mapping[str, Any], page_bytes: int) -> dict[str, Any] | None:
-    """Return the trees of the imaginary database; None for a script's own tables, which this engine does not parse."""
+    """Return the trees of the imaginary database; None for a script's own tables, because this engine does not parse
+    them."""
     match workload["name"]:
         case "tpcc":
             trees = [_tree("order_line", int(workload["warehouses"]) * 300_000, page_bytes)]

@@ -1,1 +1,2 @@
-"""The fake engine in the shape of a server, for tests: its database is a directory, builds have versions, it logs."""
+"""The fake engine as a server, for tests: its database is a directory, its builds have versions, and it writes a
+log."""

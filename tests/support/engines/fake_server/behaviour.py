@@ -1,4 +1,5 @@
-"""The fake engine on a file inside a directory, with a server's further answers: configuration, status, confounds."""
+"""The fake engine on a file in a directory, with the additional answers of a server: configuration, status,
+confounds."""
 
 from __future__ import annotations
 
@@ -37,7 +38,7 @@ class FakeServerBehaviour(FakeBehaviour):
         return super().shape(_file(database))
 
     def load(self, job: Mapping[str, Any], on_event: OnEvent) -> dict[str, Any]:
-        """Make a directory with the file of pages, an empty folder and a small file of the server's."""
+        """Make a directory with the file of pages, an empty folder, and a small file as a server has."""
         database = Path(job["database"])
         (database / "data" / "empty").mkdir(parents=True)
         (database / "auth.json").write_text("{}")
@@ -45,7 +46,7 @@ class FakeServerBehaviour(FakeBehaviour):
         return super().load({**job, "database": str(_file(database))}, on_event)
 
     def run(self, job: Mapping[str, Any], on_event: OnEvent) -> dict[str, Any]:
-        """Do the fake engine's run, and add a server's answers."""
+        """Do the fake engine's run, and add a server's additional answers."""
         database, knobs = Path(job["database"]), job["knobs"]
         _log(database, f"imaginary server {knobs['server']} with {job['connections']} connections")
         on_event(
