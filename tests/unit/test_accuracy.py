@@ -1,4 +1,5 @@
-"""A predicted sweep beside a measured one: errors by hand, steps, choice, and what must not be set side by side."""
+"""`accuracy`, a predicted sweep compared with a measured one: errors by hand, steps, the choice, and refused
+comparisons."""
 
 from __future__ import annotations
 
@@ -36,7 +37,7 @@ def bench(tmp_path: Path) -> Bench:
 
 @pytest.fixture
 def measured(tmp_path: Path) -> SweepFolder:
-    """80 reads are predicted in the small pool, measured 98 to 102; in the large one 0, and 4."""
+    """Return a measured sweep: 98 to 102 reads in the small pool (predicted: 80), about 4 in the large one (0)."""
     folder = build(tmp_path, LOOP, LOOP, sweep=TWO, reads=100, counters={"db_other_reads": 0})
     return repeat(folder, [[98, 102, 100, 99], [4, 4, 5, 3, 4]])
 
@@ -81,7 +82,7 @@ def test_pools_that_read_nothing_have_no_error_and_are_no_pair_of_ends(bench: Be
 
 
 def test_a_choice_that_the_measurement_regrets_is_told(bench: Bench, tmp_path: Path) -> None:
-    """The larger pool was measured to read more: a fault of the model would look like this."""
+    """The larger pool was measured to read more, as if the model had a fault."""
     folder = build(tmp_path / "odd", LOOP, LOOP, sweep=TWO, reads=100, counters={"db_other_reads": 0})
     folder = repeat(folder, [[100, 100, 101, 99], [150, 151, 149, 150, 150]])
     told = printed(accuracy(folder, predict(bench, folder)))
@@ -105,7 +106,7 @@ def test_a_step_of_which_nothing_may_be_claimed_is_not_resolved(
 
 
 def test_the_only_error_is_no_bound_of_others(bench: Bench, tmp_path: Path) -> None:
-    """80 against 99.8 is 19.84 % less; a pool that read nothing has no error."""
+    """80 predicted reads are 19.84 % fewer than 99.8 measured ones; a pool that read nothing has no error."""
     folder = build(tmp_path / "bound", LOOP, LOOP, sweep=TWO, reads=100, counters={"db_other_reads": 0})
     folder = repeat(folder, [[98, 102, 100, 99], [0, 0, 0, 0, 0]])
     told = answer(accuracy(folder, predict(bench, folder)))
@@ -215,7 +216,8 @@ def test_other_settings_are_refused_by_name(bench: Bench, tmp_path: Path, measur
 
 
 def test_one_run_of_mysql_predicts_its_other_pools(bench: Bench) -> None:
-    """The aim at one warehouse: 4 % in the mean, 8 % at most, and three times better than LRU of the same bytes."""
+    """The aim at one warehouse: an error of 4 % in the mean, 8 % at most, and a third of the error of LRU with the same
+    bytes."""
     pools = ("pool_size", ("10%", "20%", "30%", "40%", "50%"))
     with bench.in_environment():
         predicted = predict_sweep(REAL / "traced", Overrides(sweep=(pools,)), bench.out).folder
@@ -246,6 +248,6 @@ def test_one_run_of_mysql_predicts_its_other_pools(bench: Bench) -> None:
     ],
 )
 def test_a_cell_of_development_is_known_by_all_its_settings(version: str, asked: dict[str, str], seen: bool) -> None:
-    """lru_scan_depth has 1024 when nobody sets it, and a cell that does not name it had 100."""
+    """lru_scan_depth is 1024 by default; a cell of development that does not name it had 100."""
     settings = {"warehouses": "1", "lru_scan_depth": "1024", "old_blocks_time": "0"} | asked
     assert was_seen("mysql", version, settings, frozenset({"pool_size", "lru_scan_depth"}), "tpcc") is seen

@@ -1,4 +1,4 @@
-"""The tool that sets advice beside what was measured: what it looks at, what it measures, and what it counts."""
+"""The tool that compares advice with measured pools: its looks, its measurements, and its counts."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def tool(monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 def answer(minutes: int | None) -> str:
-    """An answer that needs so many minutes for the largest size."""
+    """Return an answer that asks for this many minutes to judge the largest size."""
     refused = {"why": "too short", "remedy": f"record for {minutes} min at least"} if minutes else None
     size = {"pool_size_bytes": 128 << 20, "cannot_say": refused}
     return json.dumps({"present": {"pool_size_bytes": 32 << 20}, "sizes": [size]})

@@ -1,4 +1,4 @@
-"""Advice on a server that is only a protocol, by a recorder that is only a script: stages, refusals, cost, words."""
+"""Advice on a fake server that only speaks the protocol, by a scripted recorder: stages, refusals, cost, words."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_windows_of_full_grow_with_the_turnover_and_cost_no_more_than_short_ones
         rows = [SampledRow(float(place), 1.0, {"page_gets": gets, "pages_read": reads}, {}) for place in range(5)]
         return tiers.full_s(rows, pool_pages, 0.25, "mysql")
 
-    assert full_s(20_000, 1000) == tiers.FULL_S  # It turns over in 3 s.
+    assert full_s(20_000, 1000) == tiers.FULL_S  # The pool turns over in 3 s.
     assert full_s(400, 15) == pytest.approx(2 * 200 / 3)
     busy = full_s(40_000, 15)
     assert busy * tiers.foretold_cores(40_000 + 2 * 15, "mysql", "full") == pytest.approx(tiers.FULL_S * 0.25)
@@ -116,7 +116,7 @@ def test_misses_end_when_enough_pages_were_evicted_for_the_largest_size(at: Benc
     assert advice.seen.window.seconds < 180
 
 
-# What ends it early.
+# Events that end a look early.
 
 
 def test_a_tier_that_is_twice_above_the_limit_is_not_tried_again(at: Bench) -> None:
@@ -211,7 +211,7 @@ def test_what_cannot_be_attached_is_the_error_and_not_a_lost_server(at: Bench) -
         at.advise(asked())
 
 
-# What is refused before anything is attached.
+# Refusals before anything is attached.
 
 
 def test_gets_a_second_above_max_cpu_refuse_full_but_not_misses(at: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -235,12 +235,12 @@ def test_pages_that_the_server_makes_are_foretold_as_stops_and_where_they_are_no
     monkeypatch.setitem(fake_mysql.GROWTH, "Innodb_pages_created", 40)
     at.server.status["Innodb_pages_created"] = 7
     full, misses = at.prepare(asked(120, "full")).foretold
-    # Reads and writes are calls.
+    # Both reads and writes are calls.
     assert misses.events_per_s == pytest.approx(60 + 5)
     assert misses.recorder_cores > misses.cores > 0
     assert full.events_per_s == pytest.approx(1000 + 2 * (60 + 40))
     assert "does not count" not in tiers.sentence(misses) + tiers.sentence(full)
-    # PostgreSQL up to 15 counts them as read.
+    # PostgreSQL up to 15 counts created pages as reads.
     (postgres,) = tiers.foretell((Stage("full", 1.0),), rows(3), "postgres")
     assert (postgres.events_per_s, postgres.left_out) == (1020, "")
     (unwritten,) = tiers.foretell((Stage("misses", 1.0),), rows(3), "mysql")
@@ -280,7 +280,7 @@ def test_a_server_elsewhere_is_refused_with_the_way_to_look(at: Bench) -> None:
     assert refused.value.hint == several.remedy
 
 
-# What happens in the window.
+# Events in the window.
 
 
 def test_a_restart_or_a_resize_in_the_window_is_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -428,7 +428,7 @@ def test_a_cost_that_the_seconds_hide_is_said_to_be_hidden_and_no_value_is_told(
 
 
 def test_gets_that_are_told_a_second_late_are_no_cost() -> None:
-    """The processor time of a get is the same, and each other second has next to no gets."""
+    """The processor time of a get is equal in all seconds, though every other second shows next to no gets."""
     seconds = [second(tier, 0.5, 10_000 + 9_000 * (-1) ** place) for tier in (None, "misses") for place in range(20)]
     found = tiers.cost(seconds, "mysql", "misses", 20.0, 300_000, 0.03)
     assert found.server_cores == pytest.approx(0.0, abs=1e-9)
@@ -628,7 +628,7 @@ def test_a_size_beyond_what_the_window_saw_has_a_bound_and_says_so(advice: Advic
     assert words in " ".join(shown.split())
     assert "≤" not in table_csv(advise_page.sizes_table(made, with_reasons=True))
     assert "A larger pool" not in terminal.text(advise_page.as_report(advised(advice, told(128, 80))))
-    # Without a size whose reads are known there is nothing to wait for.
+    # Without a size whose reads are known, the answer says nothing of waiting.
     assert "sessions wait for reads, in ms a second: now" in " ".join(shown.split())
     uncounted = replace(made, sizes=(replace(made.now, reads_per_s=None), bound))
     assert "sessions wait" not in terminal.text(advise_page.as_report(uncounted))

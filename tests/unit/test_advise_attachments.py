@@ -1,4 +1,5 @@
-"""What is attached when, whose seconds are whose, and what stays of it: over a fake server, by a scripted recorder."""
+"""Attachments over a fake server, by a scripted recorder: what is attached when, which seconds count, and what is
+left."""
 
 from __future__ import annotations
 
@@ -34,7 +35,7 @@ def at(monkeypatch: pytest.MonkeyPatch) -> Iterator[Bench]:
 def test_after_an_event_that_leaves_no_answer_nothing_stays_attached(
     at: Bench, kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The old server of a failover may live on, as the first process of PostgreSQL does when a session crashes."""
+    """The old server of a failover may live on, and so does PostgreSQL's first process when a session crashes."""
     ready, add = at.prepare(asked()), LookWindow.add
 
     def add_and_say(window: LookWindow, sample: Sample) -> SampledRow | None:
@@ -76,7 +77,7 @@ def test_what_is_asked_before_full_and_the_reading_of_a_record_take_no_time_from
 def test_a_record_is_removed_as_soon_as_it_was_read(
     at: Bench, problem: Exception | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The next one may take as much of the disk."""
+    """The next record may need the same space on the disk."""
     attach, read, run = at.tracing.attach, at.tracing.recorded, Observation.run
     files: list[int] = []
     left: list[list[int]] = []
@@ -86,7 +87,7 @@ def test_a_record_is_removed_as_soon_as_it_was_read(
 
     def attaching(plan: Any, spool: Path, **how: Any) -> Any:
         now = spool.stat().st_ino
-        # The number of a file that is gone may be a new file's.
+        # After a file is removed, a new file may get its inode number.
         left.append([file for file in files if file != now and file in still_open()])
         files.append(now)
         return attach(plan, spool, **how)
@@ -137,7 +138,7 @@ def test_pages_that_postgres_made_are_no_reads_where_it_counts_them_so(
 
 
 def test_the_pages_made_are_taken_from_all_rows_together() -> None:
-    """Sessions of PostgreSQL tell their counts late: one row has those of two."""
+    """Sessions of PostgreSQL publish their counts late, so one row may have the counts of two seconds."""
     window = replace(recorded(columns_of([(1, CREATE)] * 40)), seconds=2.0)
     facts = Facts("postgres", "15.1", (15, 1), "a", 8192, 1 << 26, "transaction", "", 100.0)
     rows = tuple(SampledRow(float(place), 1.0, {"pages_read": told}, {}) for place, told in enumerate((0.0, 160.0) * 2))

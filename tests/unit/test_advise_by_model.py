@@ -1,4 +1,4 @@
-"""Other pools from all accesses: beside the same model that had those pools from the beginning, and the refusals."""
+"""Other pools, estimated from all accesses: compared with the same model started with those pools, and the refusals."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def _stream(model: str) -> Columns:
     page = skewed(11, PAGES, 110_000, power=0.9)
     random = np.random.default_rng(12)
     columns = columns_of(np.column_stack((page, np.full(len(page), GET))))
-    # InnoDB of MySQL 5.7 is told which pages are changed; the other model does not ask.
+    # The model of MySQL 5.7 reads from the latch which pages are changed; `innodb1011` does not need it.
     latches = {"postgres": [5], "innodb57": [1, 1, 1, 2], "innodb1011": [1]}[model]
     columns["latch"] = random.choice(latches, len(page)).astype(np.uint8)
     return with_reads(model, SETTINGS[model], FRAMES, columns)
@@ -57,7 +57,7 @@ def _pool(model: str, **further: Any) -> PoolFacts:
 
 
 def _truth(model: str, frames: int, first: int = WARM) -> float:
-    """Return the reads a second of a pool that had so many frames from the beginning."""
+    """Return the reads a second of a pool that had this many frames from the beginning."""
     columns = _stream(model)
     of_model = {**SETTINGS[model]}
     if model == "postgres":
@@ -113,7 +113,7 @@ def test_a_pool_that_begins_with_the_servers_pages_counts_at_once(model: str) ->
     assert with_pages.first_counted(with_pages.own, FRAMES) == 0
     assert with_pages.own_error is not None
     assert abs(with_pages.own_error) < 0.1
-    # What the server's pool held of it is not what a smaller pool would hold.
+    # A smaller pool would not hold the same part of the pages that the server's pool held.
     smaller = with_pages.estimate((FRAMES - 50) * PAGE_BYTES)
     assert smaller is not None
     assert smaller.cannot_say is not None
@@ -157,7 +157,7 @@ def test_a_model_that_is_wrong_at_the_servers_own_size_tells_nothing() -> None:
 
 @cache
 def _by_the_clock() -> ByModel:
-    """A server whose pages become young by the clock, so that its reads depend on the load's speed."""
+    """Return a server whose pages become young by the clock, so that its reads depend on the load's speed."""
     columns = columns_of(np.column_stack((skewed(3, PAGES, 80_000, power=0.9), np.full(80_000, GET))))
     model = {**SETTINGS["innodb57"], "old_blocks_time": 1000}
     window = recorded(with_reads("innodb57", model, FRAMES, columns), "full")
@@ -201,7 +201,7 @@ def test_a_larger_pool_whose_reads_depend_on_the_speed_is_left_to_the_list() -> 
 
 
 def _purged(late: int, each: int) -> Columns:
-    """Return accesses of which each so many change their page, to which purge goes so many accesses later."""
+    """Return accesses of which one in `each` changes its page; purge accesses this page again `late` accesses later."""
     page = skewed(11, PAGES, 110_000, power=0.9)
     when, is_change = np.arange(len(page)), np.arange(len(page)) % each == 0
     order = np.argsort(np.concatenate((when, when[is_change] + late)), kind="stable")
@@ -277,7 +277,7 @@ def test_a_late_purge_goes_to_each_changed_page_once_more_in_its_slice() -> None
     assert late.columns["delta_us"].sum() == one.columns["delta_us"].sum()
     assert len(late.ends) == len(one.ends)
     assert late.ends[-1] == late.prefix + len(rows)
-    # The rows that a slice had are still in it.
+    # The rows of each slice are still in the slice.
     before = [one.columns["page"][end - 1] for end in one.ends]
     assert [late.columns["page"][end - 1] for end in late.ends] == before
 
@@ -303,7 +303,7 @@ def test_windows_with_other_numbers_of_the_same_pages_are_played_as_one() -> Non
         names[shuffled] = pages
         columns = {name: column[rows] for name, column in whole.columns.items()} | {"page": shuffled[numbers]}
         seconds = float(columns["delta_us"].sum()) / 1e6
-        # The second window saw another relation first.
+        # In the second window another relation came first.
         relations = ((1, 5, 7, 0),) if not parts else ((1, 5, 9, 0), (1, 5, 7, 0))
         objects = np.full(len(pages), len(relations) - 1, np.uint32)
         parts.append(Recorded("full", columns, objects, names, seconds, "whole", relations))

@@ -1,4 +1,5 @@
-"""Larger pools from reads and evictions: beside LRU pools of those sizes and a naive twin, and the refusals."""
+"""Larger pools, estimated from reads and evictions: compared with LRU pools of those sizes and a naive twin;
+refusals."""
 
 from __future__ import annotations
 
@@ -149,7 +150,7 @@ def test_a_creation_takes_its_page_out_of_the_list_without_a_read() -> None:
 
 
 def test_reads_by_a_ring_remain_and_do_not_lengthen_the_list() -> None:
-    # A scan of 400 pages again and again by a ring of 32 buffers, between ordinary reads of LRU by another session.
+    # A session scans 400 pages again and again by a ring of 32 buffers; between its reads another session reads by LRU.
     rows: list[tuple[int, int, int, int]] = []
     ring: list[int] = []
     ordinary = lru_misses(skewed(4, 900, 60_000), 100, warm=2000).columns
@@ -174,7 +175,8 @@ def test_reads_by_a_ring_remain_and_do_not_lengthen_the_list() -> None:
     objects = np.where(np.arange(len(window.object)) < 1000, 7, 8).astype(np.uint32)
     window = replace(window, object=objects, page_in_object=np.arange(len(objects), dtype=np.uint32) % 1000)
     pool = facts(100 * 8, engine="postgres", model="postgres")
-    # Pools of 800 frames have rings of 288 reads at most an eighth: 100. The table needs a ring below 1,600 frames.
+    # A pool of 800 frames has a ring of 100 buffers at most, an eighth; with fewer than 1,600 frames the table needs a
+    # ring.
     told = answer([window], pool, counted(window), [900 * PAGE_BYTES, 2000 * PAGE_BYTES], None)
     assert told[0].cannot_say is None
     assert told[1].cannot_say is not None
@@ -194,7 +196,8 @@ def test_two_windows_tell_what_one_tells_and_the_list_begins_anew() -> None:
 
 @pytest.mark.parametrize("seed", range(8))
 def test_short_windows_and_then_a_long_one_of_the_same_load_are_no_change_of_the_mix(seed: int) -> None:
-    """As `full` has them: three short ones, in which the list stays short, then the rest as `misses`."""
+    """The windows of the tier `full`: three short ones, in which the list of evicted pages stays short, then the rest
+    as `misses`."""
     pages, warm = skewed(seed, 20_000, 22_000, power=0.9), 10_000
     edges = [warm, warm + 1000, warm + 2000, warm + 3000, len(pages)]
     parts = [lru_misses(pages[:end], FRAMES, warm=begin) for begin, end in pairwise(edges)]
@@ -225,8 +228,8 @@ def test_it_refuses_by_name(window, words: str) -> None:  # type: ignore[no-unty
 
 
 def _changed_mix() -> Recorded:
-    # Half the time pages by a power law, then a loop over a little more than the pool, between hits: as many reads a
-    # second, which some frames more would have spared.
+    # For half of the time accesses follow a power law. Then they loop over slightly more pages than the pool has,
+    # between hits: the reads a second stay equal, but some more frames would have spared the loop's reads.
     hot = skewed(1, 3000, 30_000)
     loop = np.column_stack((np.tile(np.arange(5000, 5330), 20), np.full(6600, 9), np.full(6600, 9)))
     return lru_misses(np.concatenate((hot, loop.reshape(-1).astype(np.uint32))), FRAMES, warm=10_000)

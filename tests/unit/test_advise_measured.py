@@ -1,6 +1,7 @@
-"""Advice from one window of a real MySQL 5.7.22 beside what it read in other pools, three measured runs each.
+"""Advice from one window of a real MySQL 5.7.22, compared with its reads in other pools, three measured runs each.
 
-The window is that of the traced run in `tests/fixtures/prediction`, TPC-C with a pool of 30 %; the runs are beside it.
+The window is that of the traced run in `tests/fixtures/prediction`, TPC-C with a pool of 30 %; the runs are in the same
+folder.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from bufferlab.traces.page_trace import number_of
 FIXTURES = Path(__file__).parents[1] / "fixtures/prediction"
 OF_MISSES = [number_of(kind) for kind in ("create", "read", "evict")]
 SETTINGS = {"lru_scan_depth": 100, "old_blocks_time": 0}
-"""Those of all these runs that are not the server's defaults."""
+"""The settings of all these runs that differ from the server's defaults."""
 
 
 @pytest.fixture(scope="module")
@@ -45,7 +46,7 @@ def measured() -> dict[int, list[float]]:
 
 
 def _advised(traced: Source, tier: str, frames: list[int]) -> list[tuple[float, float, float] | None]:
-    """Return reads a transaction with their bounds; None where they cannot be told."""
+    """Return the advised reads a transaction with their bounds for each size; None for a size without an answer."""
     first, end = traced.trace.window
     columns = {name: np.ascontiguousarray(column[first:end]) for name, column in traced.trace.columns.items()}
     if tier == "misses":

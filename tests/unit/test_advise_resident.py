@@ -1,4 +1,5 @@
-"""The pages of a pool as a model wants them: asked only where that is cheap, in the numbers of the window."""
+"""The list of the pool's pages for a model: it is asked for only if that is cheap, and uses the window's page
+numbers."""
 
 from __future__ import annotations
 

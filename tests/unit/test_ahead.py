@@ -1,4 +1,5 @@
-"""Predictions on several threads: the same numbers as on one, a stop that all hear, and memory that bounds them."""
+"""Predictions on several threads: the same numbers as on one thread, a stop that ends all threads, and a limit of
+memory."""
 
 from __future__ import annotations
 
@@ -42,11 +43,11 @@ KINDS = (GET, GET, GET, IF_IN_POOL, CREATE, PREFETCH, DROP)
 
 
 def nothing(_stage: str = "", _share: float = 0.0) -> None:
-    """Nobody asks to stop."""
+    """Report progress to no display, and request no stop."""
 
 
 def columns_of(rows: int, pages: int, seed: int) -> dict[str, NDArray[Any]]:
-    """A random trace, which nobody may write to."""
+    """Return a random trace whose arrays are read-only."""
     chance = np.random.default_rng(seed)
     found = {
         "page": chance.integers(0, pages, rows, np.uint32),
@@ -182,7 +183,7 @@ def test_a_generated_run_tells_the_memory_that_it_takes(tmp_path: Path) -> None:
     one, two = (
         json.loads(native().generated_bytes(json.dumps(job | {"pools": pools}))) for pools in ([pool], [pool] * 2)
     )
-    # 110 MB of a warehouse are 6,714 pages, of which each model notes 24 bytes.
+    # A warehouse's 110 MB are 6,714 pages; each model keeps 24 bytes for a page.
     assert two - one == pytest.approx(100 * 110e6 / 16384 * 24, rel=1e-6)
 
 
@@ -205,7 +206,7 @@ def test_threads_that_share_the_columns_of_a_trace_count_what_one_counts(name: s
     within=st.sampled_from([0.1, 0.5, 1.0, 2.0, 3.7]),
 )
 def test_a_replay_by_another_clock_is_one_of_other_times(seed: int, first: int, before: float, within: float) -> None:
-    """By numpy the times are stretched for the twin, as they once were for all replays."""
+    """For the twin numpy stretches the times before the replay, as an earlier version did for all replays."""
     columns = columns_of(400, 60, seed)
     times_us = np.cumsum(columns["delta_us"], dtype=np.float64)
     edge_us = times_us[first - 1] if first else 0.0

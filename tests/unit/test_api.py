@@ -1,4 +1,4 @@
-"""The Python interface: frames that say what the report says, and errors with a place and a hint."""
+"""The Python interface: frames with the numbers of the report, and errors with a place and a hint."""
 
 from __future__ import annotations
 
@@ -173,7 +173,7 @@ def test_a_curve_of_the_rows_is_the_curve_of_the_run(tmp_path: Path) -> None:
     folder = traced.build(tmp_path, WARM, WINDOW, trace=OBJECTS, new_orders=2)
     accesses = page_trace.read(folder.path).accesses()
     expected = curve(accesses, accesses.window_s, lambda _done: None).misses.tolist()
-    # Gets at distances 3, never, dropped, 3: by hand.
+    # The distances of the gets, by hand: 3, never, dropped, 3.
     assert expected == [4, 4, 4, 2, 2]
     of_rows, of_run = bl.curve(bl.trace(folder.path)), bl.curve(folder.path)
     assert of_rows["misses"].to_list() == of_run["misses"].to_list() == expected
@@ -188,7 +188,7 @@ def test_a_curve_of_a_file_is_that_of_the_command(tmp_path: Path) -> None:
     with pytest.raises(bl.BufferlabError, match="may count bytes, sectors or pages"):
         bl.curve(path)
     found = bl.curve(path, columns="time=1,page=2:bytes,size=3", page_size="4KiB")
-    # Pages 2, 0 1 2 3, 1: distances never, never, never, 3, never, 3.
+    # The accesses are 2, then 0 1 2 3, then 1: their distances are never, never, never, 3, never, 3.
     assert found["misses"].to_list() == [6, 6, 6, 4, 4]
     assert bl.curve(str(path), columns="page=2:pages")["misses"].to_list() == [3, 3, 3, 3]
     with pytest.raises(bl.BufferlabError, match="no size of a page"):
@@ -198,12 +198,13 @@ def test_a_curve_of_a_file_is_that_of_the_command(tmp_path: Path) -> None:
 def test_a_curve_of_one_object_knows_its_pages_alone(tmp_path: Path) -> None:
     rows = bl.trace(traced.build(tmp_path, WARM, WINDOW, trace=OBJECTS).path)
     found = bl.curve(rows.filter(pl.col("object") == "stock"))
-    # Gets of page 0, of page 1 after its drop, and of page 0.
+    # The gets are of page 0, of page 1 after its drop, and of page 0 again.
     assert found["misses"].to_list() == [3, 3, 1]
 
 
 def test_a_frame_of_pages_alone_has_a_get_in_each_row() -> None:
-    # Pages 7, 8, 7, 8, 9, 7: a pool of two pages misses the first of each, and 7 after 8 and 9.
+    # The accesses are 7, 8, 7, 8, 9, 7: a pool of two pages misses each page's first access, and the last 7 after 8 and
+    # 9.
     assert bl.curve(pl.DataFrame({"page": [7, 8, 7, 8, 9, 7]}))["misses"].to_list() == [6, 6, 4, 3]
 
 
@@ -229,7 +230,7 @@ def test_predict_returns_the_predicted_points_with_their_doubts(tmp_path: Path) 
     bench = Bench(tmp_path / "bench")
     with bench.in_environment():
         found = bl.predict(source.path, sweep={"pool_size": ["256KiB", "264KiB"]}, out=bench.out)
-    # 65 pages in turn: LRU of 64 frames keeps none until it is wanted again, who knows the future gives up one page.
+    # 65 pages in turn: LRU with 64 frames evicts each page before its next access; OPT gives up only one page.
     told = found.predictions.select("pool_frames", "reads", "lru_reads", "opt_reads", "transactions").rows()
     assert told == [(64, 65, 65, 1, 10), (66, 0, 0, 0, 10)]
     assert found.predictions["doubts"].to_list() == [[], ["the pool holds all 66 pages that the run touched"]]
@@ -327,7 +328,7 @@ def test_ctrl_c_keeps_what_was_measured_and_resume_does_the_rest(tmp_path: Path)
 
 
 def _interrupting(say: Callable[[PlainProgress, str], None]) -> Callable[[PlainProgress, str], None]:
-    """Say it, and press Ctrl-C when the first run has ended."""
+    """Return `say` with a Ctrl-C after the first finished run."""
 
     def said(self: PlainProgress, text: str) -> None:
         say(self, text)

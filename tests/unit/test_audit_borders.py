@@ -1,4 +1,4 @@
-"""Rules about iostat's columns, the status text's counters, set-ups, lines and files: each border from both sides."""
+"""Rules on iostat's columns, the status text's counters, set-ups, lines and files: each limit from both sides."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ HEAD = (
 
 
 def lines(count: int, *, queue: float, flush_ms: float = 2.0, discard_ms: float = 4.0, util: float = 50.0) -> str:
-    """Reports in which reads, writes, discards and flushes keep 0.4, 0.3, 0.2 and 0.1 requests in the queue."""
+    """Return reports in which reads, writes, discards and flushes keep 0.4, 0.3, 0.2 and 0.1 requests in the queue."""
     row = f"vda 400 6400 1.00 16 150 1200 2.00 8 50 200 {discard_ms} 4 50 {flush_ms} {queue} {util}"
     return "".join(f"{HEAD}\n{row}\n\n" for _ in range(count))
 
@@ -32,7 +32,7 @@ def lines(count: int, *, queue: float, flush_ms: float = 2.0, discard_ms: float 
         (lines(3, queue=0.8), 0),
         (lines(3, queue=0.79), 1),
         (lines(2, queue=9.0), 0),
-        # Discards and flushes are part of the queue: without them 0.7 would be right.
+        # Discards and flushes are part of the queue: without them the stated 0.7 would be right.
         (lines(3, queue=0.7), 1),
         (lines(3, queue=0.7, flush_ms=0, discard_ms=0), 0),
         (lines(3, queue=1.0).replace(" f_await", " x").replace(" f/s", " y"), 0),
@@ -46,10 +46,10 @@ def test_a_queue_is_the_requests_times_their_waits(text: str, count: int) -> Non
 @pytest.mark.parametrize(
     ("queues", "count"),
     [
-        # Each line's requests and waits make 0.9 without its flushes.
+        # Without its flushes the requests and waits of each line make a queue of 0.9.
         ((0.5, 0.5, 0.5), 1),
         ((0.5, 0.5, 0.5, 1.3, 1.3, 1.3), 0),
-        # In all 5.4: a fifth of it, 1.08, may be missing.
+        # The waits make 5.4 in all, of which a fifth, 1.08, may be missing.
         ((0.1, 0.1, 0.1, 1.3, 1.3, 1.3), 1),
         ((0.1, 0.1, 0.1, 1.4, 1.4, 1.4), 0),
         ((9.0, 9.0, 9.0), 0),
@@ -142,7 +142,7 @@ def test_no_rate_is_taken_over_reads_that_fell() -> None:
 @pytest.mark.parametrize(
     ("change", "count"),
     [
-        # 471 free of 2,047: 1 % more than the pool are 2,067.47.
+        # With 471 free pages of 2,047 the limit is 1 % more than the pool: 2,067.47.
         (("Database pages     1530", "Database pages     1596"), 0),
         (("Database pages     1530", "Database pages     1597"), 1),
     ],
@@ -173,12 +173,12 @@ def test_compressed_pages_need_no_frame_of_the_pool(unzipped: int, modified: int
         ("20 warehouses", 1),
         ("Connections\t32", 1),
         ("| Warehouses | 1 |", 0),
-        # Settings of several runs: one of them is this one.
+        # The text states settings of several runs; one of them is this run's.
         ("8 connections, then 32 connections", 0),
         ("max connections = 500, max_connections=500", 0),
         ("4 cores, 8 threads", 0),
         ("Runtime 60s", 0),
-        ("Runtime 80s", 0),  # With the ramp-up of 20 s.
+        ("Runtime 80s", 0),  # With the ramp-up of 20 s the stated time is right.
         ("Runtime 600s", 1),
         ("Runtime 1 min", 0),
     ],
@@ -203,14 +203,14 @@ def test_the_clients_of_a_load_generator_are_held_against_the_text(said: str, co
         ("run time: 30 s", 0),
         ("Runtime 600s", 1),
         ("Runtime 600s, or 30 s of measurement: 30 s", 0),
-        ("warm-up duration: 600 s", 0),  # The run is not said.
+        ("warm-up duration: 600 s", 0),  # The text does not state the run's seconds.
         ("warm-up duration: 10 s, duration: 600 s", 1),
-        ("measurement 33 s", 0),  # Transactions that were begun are waited for.
+        ("measurement 33 s", 0),  # The program waits for transactions that have begun.
         ("measurement 36 s", 1),
     ],
 )
 def test_the_seconds_of_a_load_generator_are_held_against_the_text(said: str, count: int) -> None:
-    """Its total time is 30.0377 s."""
+    """The load generator's own total time is 30.0377 s."""
     sysbench = text_of("load/sysbench-1.0.20-oltp.txt")
     assert len(found(f"{said}\n{sysbench}", "set-up-said")) == count
 
@@ -249,10 +249,10 @@ def progress(*ends: float) -> str:
         ((5, 10, 15, 25, 30, 35), [20.0]),
         ((5, 10, 25, 30, 35, 40), [15.0, 20.0]),
         ((5, 10, 15, 22.5, 25, 30), []),
-        ((5, 10, 15, 22.6, 25, 30), [20.0]),  # A line that is late by more than a half is another one.
-        ((10, 15, 20, 25, 30, 35), []),  # What is before the first line was cut.
-        ((5, 10, 20, 25, 30), []),  # Too few lines.
-        ((5, 15, 20, 30, 35, 45), []),  # As many gaps are a choice.
+        ((5, 10, 15, 22.6, 25, 30), [20.0]),  # A line that is late by more than half an interval counts as missing.
+        ((10, 15, 20, 25, 30, 35), []),  # Lines before the first one were cut, and are not missing.
+        ((5, 10, 20, 25, 30), []),  # Too few lines to judge.
+        ((5, 15, 20, 30, 35, 45), []),  # As many gaps as lines look intended.
     ],
 )
 def test_a_line_that_lacks_between_others_is_missed(ends: tuple[float, ...], missing: list[float]) -> None:

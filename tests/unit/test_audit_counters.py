@@ -1,4 +1,4 @@
-"""SHOW GLOBAL STATUS and PostgreSQL's views: read in every form that clients print, judged as the status text is."""
+"""SHOW GLOBAL STATUS and PostgreSQL's views: read in every form that clients print, and judged like the status text."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def cells_of(audit: Audit) -> dict[str, str]:
 
 
 def as_other_form(text: str, form: str) -> str:
-    """The rows of a table in another form of the client's."""
+    """Return the rows of a table in another of the client's output forms."""
     rows = re.findall(r"^\| (\w+) +\| (.*?) +\|$", text, re.MULTILINE)
     if form == "tabs":
         return "\n".join(f"{name}\t{value}" for name, value in rows)
@@ -93,7 +93,8 @@ def test_changes_of_a_few_rows_are_told_by_uptimes_that_do_not_grow() -> None:
 
 
 def results(*moments: tuple[int, int], order: tuple[str, ...]) -> str:
-    """A result of one variable each, with tabs and its head, in an order: of each moment the pages read and Uptime."""
+    """Return results of one variable each, with tabs and a head, in this order: Pages read and Uptime at each
+    moment."""
     rows = ({"pages": f"Innodb_pages_read\t{pages}", "uptime": f"Uptime\t{up}"} for pages, up in moments)
     return "".join(f"Variable_name\tValue\n{row[name]}\n" for row in rows for name in order)
 
@@ -231,7 +232,7 @@ def test_times_of_watch_are_read_in_english_and_in_no_language(time: str) -> Non
 @pytest.mark.parametrize("place", ["first", "last"])
 @pytest.mark.parametrize("is_framed", [False, True])
 def test_a_row_with_empty_cells_at_both_ends_counts_wherever_it_stands(place: str, is_framed: bool) -> None:
-    """The row of shared objects has no datname, and no stats_reset where none was reset."""
+    """The row of shared objects has no datname, and no stats_reset if there was no reset."""
 
     def printout(second: int, shared: int, postgres: int) -> str:
         rows = [f"          | {shared} | 457 |             ", f" postgres | {postgres} | 4418 | 2026-11-28  "]

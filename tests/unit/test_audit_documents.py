@@ -1,4 +1,5 @@
-"""JSON of fio and iostat is read as their texts are, and counted once; what breaks off is named. vmstat."""
+"""JSON of fio and iostat is read like their text reports and counted once; documents that break off are named. Also
+vmstat."""
 
 from __future__ import annotations
 

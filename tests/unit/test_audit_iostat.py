@@ -1,4 +1,4 @@
-"""The first report of iostat without -y: found in every column, form and length of a run, and not with -y."""
+"""The first report of iostat without -y: found in every column and form and at every length, and not found with -y."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def boot(rates: Rates) -> AuditFinding | None:
 
 
 def near(level: float, count: int) -> list[float]:
-    """Numbers within 5 % of a level."""
+    """Return numbers within 5 % of `level`."""
     return [level * (1 + 0.05 * ((7 * at) % 11 - 5) / 5) for at in range(count)]
 
 
@@ -98,7 +98,7 @@ def test_a_first_report_among_the_others_is_none_though_a_burst_is_among_them() 
 def test_every_form_of_iostat_is_read_and_its_first_report_found(
     name: str, column: str, first: float, others: float | None
 ) -> None:
-    """iostat -d with -x -h, alone, and with -s --pretty, called without -y beside a load of 2,500 reads a second."""
+    """iostat -d with -x -h, alone, and with -s --pretty, called without -y during a load of 2,500 reads a second."""
     (one,) = found(text_of(f"iostat/sysstat-12.6-{name}-boot.txt"), "boot-average")
     assert one.numbers[f"first_{column}_per_s"] == first
     if others:
@@ -123,7 +123,7 @@ def test_letters_behind_sizes_are_kib_and_mib_of_their_column() -> None:
 
 
 def test_hardly_a_load_with_y_is_suspected() -> None:
-    """At most 15 of 1,000; the slow test has them all."""
+    """At most 15 of 1,000 files are reported; the slow test tries them all."""
     assert sum(bool(found(text, "boot-average")) for text in made_loads(60, seed=5)) <= 3
 
 

@@ -1,4 +1,4 @@
-"""What had nothing to judge is not called clean: rules, files of which only the head was read, and tables."""
+"""Input without anything to judge is not called clean: rules, files of which only the head was read, and tables."""
 
 from __future__ import annotations
 
@@ -150,5 +150,5 @@ def test_the_setting_of_postgres_in_a_tables_head_is_no_pool_of_innodb(head: str
     assert len(found(text, "rounded-sizes")) == count
     (table,) = [table for table in audit_of(text).tables if table.id == "corrected-results-1"]
     assert ("Pool run" in [column.title for column in table.columns]) == bool(count)
-    # Without a version the rounding is a guess.
+    # Without a version in the text, the rounding is a guess.
     assert ("no version is named" in (table.caption or "")) == bool(count)

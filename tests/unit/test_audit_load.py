@@ -1,4 +1,5 @@
-"""sysbench, pgbench, HammerDB and fio: their reports are read to the number, and each rule's border from both sides."""
+"""sysbench, pgbench, HammerDB and fio: their reports are read to the digit, and each rule is tried at both sides of its
+limit."""
 
 from __future__ import annotations
 
@@ -41,7 +42,7 @@ def test_nothing_is_found_in_what_the_programs_printed_on_a_busy_host(path: Path
 
 
 def test_a_rate_may_leave_out_the_time_of_connecting_and_no_more() -> None:
-    """pgbench made 68 a second of 248 in 4 s, of which 0.42 s went into connecting."""
+    """pgbench did 248 transactions in 4 s, of which 0.42 s went into connecting: 68 a second."""
     name, printed = "own/pgbench-statements.txt", "tps = 67.910004"
     for tps, count in ((56.0, 1), (60.0, 0), (73.0, 0), (75.0, 1)):
         assert len(found(text_of(name, [(printed, f"tps = {tps}")]), "load-totals")) == count, tps
@@ -52,7 +53,7 @@ def test_a_report_without_findings_has_no_empty_chapter_and_corrects_nothing() -
     assert [section.title for section in report.sections] == ["The numbers, computed again", "What was asked"]
     (table,) = report.sections[0].blocks
     assert isinstance(table, Table)
-    # 248 in about 4 s less 0.423 s: the rate is the one that pgbench measured.
+    # 248 transactions in about 4 s less 0.423 s give the rate that pgbench measured.
     assert table.filled.rows[0].cells[2:5] == ("3.6", "248", "67.91")
 
 
@@ -116,7 +117,7 @@ tps = 500.2 (excluding connections establishing)
 
 
 def test_nothing_is_found_where_older_pgbench_connects_for_each_transaction() -> None:
-    """Half of the time goes into connecting, and the mean latency has all of it."""
+    """Half of the time goes into connecting; the mean latency includes all of it."""
     text = """transaction type: <builtin: select only>
 number of clients: 4
 duration: 30 s
@@ -166,7 +167,7 @@ def fio_section(name: str, size: str, depth: int, group: int = 0) -> str:
 
 
 def fio_group(name: str, jobs: int) -> str:
-    """900 reads a second of 5 KiB, 9 at a time."""
+    """Return fio's report of a group with 900 reads a second of 5 KiB, 9 at a time."""
     return (
         f"{name}: (groupid=0, jobs={jobs}): err= 0: pid=5\n"
         "  read: IOPS=900, BW=4500KiB/s (4608kB/s)(43.9MiB/10000msec)\n"
@@ -181,12 +182,12 @@ CLONES = fio_section("a", "5120B", 5) + fio_group("a", 2)
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        # The clients and the size are not those of the first section, twice.
+        # Clients and size are not those of the first section counted twice.
         (SEVERAL, [(None, None)]),
         (CLONES, [(10, 5120)]),
-        # The second section stands in a group of its own.
+        # The second section belongs to a separate group.
         (fio_section("a", "5120B", 5) + fio_section("b", "4096B", 8, 1) + fio_group("a", 2), [(10, 5120)]),
-        # The sections of one run of fio are none of the next.
+        # The sections of one run of fio do not count for the next run.
         (SEVERAL + CLONES, [(None, None), (10, 5120)]),
     ],
 )
@@ -212,16 +213,16 @@ job: (groupid=0, jobs=1): err= 0: pid=5
 @pytest.mark.parametrize(
     ("name", "change", "rule", "count"),
     [
-        # 19,466 in 30 s less 60 ms are 650.2 a second; 5 % and one transaction of it are 33.5.
+        # 19,466 in 30 s less 60 ms are 650.2 a second; the limit is 5 % and one transaction: 33.5.
         (PGBENCH, ("tps = 649.6", "tps = 683.6"), "load-totals", 0),
         (PGBENCH, ("tps = 649.6", "tps = 683.7"), "load-totals", 1),
-        # The six lines make 648.8 to 650.1; 10 % and one of it are 66.0.
+        # The six lines give 648.8 to 650.1; the limit is 10 % and one transaction: 66.0.
         (PGBENCH, ("progress: 5.0 s, 700.2", "progress: 5.0 s, 1059.0"), "load-totals", 0),
         (PGBENCH, ("progress: 5.0 s, 700.2", "progress: 5.0 s, 1160.0"), "load-totals", 1),
         (SYSBENCH, ("total:                           269474", "total: 269475"), "load-totals", 1),
         (SYSBENCH, ("8.93", "8.97"), "load-totals", 0),
         (SYSBENCH, ("8.93", "8.98"), "load-totals", 1),
-        # Lines that end before the run does may be slower than the whole by any amount, not faster.
+        # Lines that end before the run does may be slower than the whole run by any amount, but not faster.
         (SYSBENCH, ("[ 5s ] thds: 4 tps: 490.42", "[ 5s ] thds: 4 tps: 90.42"), "load-totals", 0),
         (SYSBENCH, ("[ 5s ] thds: 4 tps: 490.42", "[ 5s ] thds: 4 tps: 1490.42"), "load-totals", 1),
         (FIO, ("IOPS=289,", "IOPS=303,"), "load-totals", 0),
@@ -235,11 +236,11 @@ job: (groupid=0, jobs=1): err= 0: pid=5
         (SYSBENCH, (" 0.38", " 9.2"), "latency-order", 1),
         (FIO, ("99.95th=[ 792724]", "99.95th=[ 702724]"), "latency-order", 1),
         (FIO, ("99.95th=[ 792724]", "99.95th=[ 717226]"), "latency-order", 0),
-        # The ends of lat hold its mean, those of clat would not.
+        # The mean of lat lies between the ends of lat, and would not lie between those of clat.
         (MIXED, ("avg=1334.72", "avg=516189.0"), "latency-order", 0),
         (MIXED, ("max=401630, avg=1455.03", "max=1401, avg=1455.03"), "latency-order", 1),
         (MIXED, ("max=401556, avg=1424.55", "max=1301, avg=1424.55"), "latency-order", 1),
-        # 447.56 a second of 8.93 ms are 4.00 in flight.
+        # 447.56 transactions a second of 8.93 ms each are 4.00 in flight.
         (SYSBENCH, ("8.93", "9.82"), "in-flight", 0),
         (SYSBENCH, ("8.93", "9.86"), "in-flight", 1),
         (FIO, ("avg=3445.51", "avg=3845.51"), "in-flight", 1),
@@ -277,7 +278,7 @@ def test_percentiles_of_syncs_are_not_those_of_reads() -> None:
 
 
 def test_the_ends_of_a_latency_hold_those_of_its_mean() -> None:
-    """Where a read happens while it is submitted, its completion takes no time."""
+    """If a read happens during its submission, its completion latency is zero."""
     text = text_of(FIO, [("clat (usec): min=39, max=1117.3k, avg=3445.33", "clat (usec): min=1, max=95, avg=2.10")])
     assert loads(text)[0].latency_ms["max"] == 1117.3
 
@@ -290,7 +291,7 @@ def test_a_client_that_pgbench_lost_is_counted_once() -> None:
 
 
 def test_a_time_far_away_takes_no_memory() -> None:
-    """Two logs of pgbench in one file, the second with `--progress-timestamp`."""
+    """A file holds two logs of pgbench, the second with `--progress-timestamp`."""
     rest = "s, 700.2 tps, lat 5.631 ms stddev 14.193, 0 failed\n"
     lines = "".join(f"progress: {at}.0 {rest}" for at in (35, 40, 45, 1700000000))
     findings = audit_of(text_of(PGBENCH).replace("transaction type", f"{lines}transaction type", 1)).findings

@@ -1,4 +1,4 @@
-"""Numbers of tables in every form people write them in: read to the digit, or named as unread."""
+"""Numbers of tables in every form in which people write them: read to the digit, or named as unread."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def table(text: str) -> ResultTable:
 
 
 def rows(text: str, *roles: str) -> list[tuple[object, ...]]:
-    """Of every row the setting and the numbers of these roles."""
+    """Return for each row the setting and the numbers of these roles."""
     return [
         (row.setting, *(number.value if (number := row.first(role)) else None for role in roles))
         for row in table(text).rows
@@ -45,7 +45,7 @@ def markdown(*lines: str) -> str:
         (["0,968", "0,970"], [0.968, 0.970]),
         (["1,2", "1,200"], [1.2, 1.2]),
         (["1.200", "950,4"], [1200, 950.4]),
-        # Before groups of three it separates thousands, and a point is decimal.
+        # A comma before groups of three digits separates thousands, and then a point is decimal.
         (["1,200", "950"], [1200, 950]),
         (["1,234,567.5", "1,200"], [1234567.5, 1200]),
         (["1.200", "0.950"], [1.2, 0.95]),
@@ -126,7 +126,7 @@ def test_a_file_with_nothing_but_an_unread_column_is_refused_by_that_name(tmp_pa
         ("12 044 (n=3)", (12044, 3)),
         ("12 044 [1]", (12044, 1)),
         ("1 539 671 (26.35%)", (1_539_671, 26.35)),
-        # More numbers than one group of three each.
+        # The groups are separate numbers, since the row has more numbers than columns.
         ("12 044 95", (12, 44, 95)),
         ("12 0445", (12, 445)),
     ],
@@ -216,7 +216,7 @@ def test_a_letter_in_the_head_counts_for_each_cell(head: str) -> None:
 
 
 def test_letters_behind_numbers_are_no_finding() -> None:
-    """20 and 12 reads of a New-Order, and not twenty thousand."""
+    """The letters after 20 and 12 reads of a New-Order do not mean thousands."""
     for cells in (("9.5k", "12.1k"), ("9,5k", "12,1k"), ("9 500", "12 100"), ("9.5e3", "12.1e3")):
         text = markdown("pool | TpmC | r/s", f"10% | {cells[0]} | 3225", f"20% | {cells[1]} | 2512")
         assert audit_of(text).findings == (), cells

@@ -1,4 +1,4 @@
-"""Other tools' text, read to the number: every version of each format that is at hand."""
+"""Texts of other tools, read to the digit: every available version of each format."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whatever is in a file, the parsers and the audit end with an answer, and in bounded memory."""
+"""For any file, the parsers and the audit end with an answer, and in bounded memory."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def _mangled(line: str, rng: random.Random) -> str:
 
 
 @given(st.integers(0, 2**32))
-@example(377)  # A transaction type that no interval line counts, and that was judged all the same.
+@example(377)  # A transaction type that no interval line counts was judged all the same.
 @settings(max_examples=150)
 def test_mangled_files_never_end_in_an_exception(seed: int) -> None:
     rng = random.Random(seed)

@@ -1,4 +1,4 @@
-"""Real logs without errors give nothing; with one number planted in them, one finding with that number."""
+"""Real logs without errors give no finding; with one planted number, one finding that names the number."""
 
 from __future__ import annotations
 
@@ -105,11 +105,11 @@ def test_corrected_tables_follow_from_the_counts_and_not_from_a_wrong_tpmc() -> 
 @pytest.mark.parametrize(
     ("changes", "rule"),
     [
-        # The program's totals miss a few, and it counts for a moment after the last line.
+        # The program's totals may miss a few transactions, and it counts for a moment after the last line.
         ([("[0] sc:2425 lt:0", "[0] sc:2419 lt:0"), ("2425.000 TpmC", "2419.000 TpmC")], "totals-agree"),
         ([("[0] sc:2425 lt:0", "[0] sc:2419 lt:0"), ("2425.000 TpmC", "2419.000 TpmC")], "tpmc-counts"),
         ([("Payment: 43.46%", "Payment: 43.5%")], "totals-agree"),
-        # Percentiles are of bins, and none is below 1 ms.
+        # Percentiles are bounds of bins, and no bin is below 1 ms.
         ([("99%: 307.217, max_rt: 497.894", "99%: 497.950, max_rt: 497.894")], "above-maximum"),
         ([("95%: 187.363, 99%: 307.217, max_rt: 497.894", "95%: 1.000, 99%: 1.000, max_rt: 0.614")], "above-maximum"),
         ([("   5, trx: 157,", "   5, trx: 130,")], "cold-start"),
@@ -155,7 +155,7 @@ def test_a_wrong_tpmc_is_too_large_or_too_small_by_more_than_one(tpmc: str, word
 def test_a_table_over_the_log_and_its_ramp_up_is_found_though_the_time_is_not_round(tpmc: str, count: int) -> None:
     log = text_of(LOG, [("[rampup]: 20 ", "[rampup]: 17 ")])
     table = f"\nPool\tTpmC\tr/s\n32M\t{tpmc}\t1069\n"
-    # 2,425 New-Orders in 60 s; over 77 s they are 1,889.610 a minute.
+    # 2,425 New-Orders in 60 s; in 77 s they would be 1,889.610 a minute.
     findings = found(log + table, "tpmc-counts")
     assert len(findings) == count
     assert all(one.what.endswith("and the ramp-up of 17 s is not counted") for one in findings)
@@ -211,14 +211,14 @@ def test_rates_that_rise_and_small_tables_are_no_counters() -> None:
     ("rates", "count"),
     [
         ((3000, 6000, 10000), 1),
-        ((3000, 6000, 9999), 0),  # Smaller numbers agree with a counter by chance.
+        ((3000, 6000, 9999), 0),  # Smaller numbers may agree with a counter by chance.
         ((3000, 3000, 10000), 0),
         ((6000, 3000, 10000), 0),
         ((10000, 10000, 10000), 0),
-        ((3000, 6000, 12000), 1),  # Steps of 3,000 and 6,000 are just alike.
+        ((3000, 6000, 12000), 1),  # Steps of 3,000 and 6,000 count as alike.
         ((3000, 6000, 12001), 0),
         ((10000, 15000, 20000), 1),
-        ((10001, 15000, 20001), 0),  # It must grow to the double.
+        ((10001, 15000, 20001), 0),  # The number must grow to twice its first value.
     ],
 )
 def test_whole_numbers_that_grow_by_like_steps_are_counters(rates: tuple[int, ...], count: int) -> None:
@@ -233,7 +233,8 @@ def test_reads_per_transaction_that_are_reads_per_second_by_tpmc_are_found_in_on
 
 
 def test_reads_per_transaction_of_so_few_digits_that_they_may_be_right_are_left_alone() -> None:
-    # 0.15 and 0.06 reads, or 0.0025 and 0.001 by the wrong formula: both are within a digit of 0.1.
+    # The true values are 0.15 and 0.06 reads, those of the wrong formula 0.0025 and 0.001: all are within a digit of
+    # 0.1.
     unsure = "Pool\tTpmC\tr/s\treads/tx\n32M\t2400\t6\t0.1\n64M\t3000\t3\t0.1\n"
     assert found(unsure, "minute-by-second") == []
     (one,) = found(f"{unsure}96M\t2400\t960\t0.4\n128M\t3000\t600\t0.2\n", "minute-by-second")
@@ -241,7 +242,7 @@ def test_reads_per_transaction_of_so_few_digits_that_they_may_be_right_are_left_
 
 
 def log_of(counts: Sequence[int]) -> str:
-    """A log of tpcc-mysql with a line each 5 s."""
+    """Return a log of tpcc-mysql with a line every 5 s."""
     lines = [
         f"{5 * at}, trx: {count}, 95%: 1.000, 99%: 2.000, max_rt: 3.000" + f", {count}|3.000" * 4
         for at, count in enumerate(counts, start=1)
@@ -255,15 +256,15 @@ def log_of(counts: Sequence[int]) -> str:
     [
         ([10, 10, 10, *[100] * 9], 1),
         ([10, *[100] * 11], 1),
-        ([49, *[100] * 11], 1),  # One line alone must be below half.
+        ([49, *[100] * 11], 1),  # A single line must be below half.
         ([50, *[100] * 11], 0),
         ([69, 69, *[100] * 10], 1),
         ([70, 70, *[100] * 10], 0),
         ([100, 10, 10, *[100] * 9], 0),
         ([*[10] * 12, *[100] * 12], 1),
-        ([*[10] * 13, *[100] * 11], 0),  # What more than half of the lines have is no beginning.
+        ([*[10] * 13, *[100] * 11], 0),  # A level that more than half of the lines have is not a beginning.
         ([10, 10, 100, 100, 100, 100], 1),
-        ([10, 100, 100, 100, 100], 0),  # Too few lines.
+        ([10, 100, 100, 100, 100], 0),  # Too few lines to judge.
     ],
 )
 def test_a_first_part_far_below_the_rest_is_a_cold_start(counts: list[int], cold: int) -> None:
@@ -273,7 +274,7 @@ def test_a_first_part_far_below_the_rest_is_a_cold_start(counts: list[int], cold
 def test_a_cold_start_is_told_with_its_lines_and_both_throughputs() -> None:
     (told,) = found(log_of([10, 20, *[100, 110] * 5]), "cold-start")
     assert told.what == "until 10 s 10 to 20 New-Orders a line, later 100 to 110"
-    # 12 lines a minute of 105 New-Orders, or of 90.
+    # Twelve lines a minute with 105 New-Orders each, or with 90.
     assert told.corrected.startswith("1260.0 TpmC after 10 s, not 1080.0;")
     assert "14.3 % below" in told.consequence
     assert told.numbers == {
@@ -285,7 +286,7 @@ FINDINGS = FIXTURES.parent / "audit-findings.txt"
 
 
 def test_what_is_found_in_every_fixture_reads_as_it_did() -> None:
-    """UPDATE_SNAPSHOTS=1 writes the findings anew; a changed one says why in the commit."""
+    """UPDATE_SNAPSHOTS=1 writes the findings anew; the commit of a changed finding says why it changed."""
     files = sorted(file for file in FIXTURES.rglob("*.*") if file.is_file() and file.suffix != ".toml")
     told = []
     for file in files:
@@ -321,7 +322,7 @@ def test_tables_of_zeros_are_survived() -> None:
 
 
 def _calls(text: str, files: int) -> int:
-    """The calls that an audit of as many copies of a text makes."""
+    """Return the number of calls that an audit of `files` copies of a text makes."""
     evidence = [evidence_of(text, f"copy{number}.txt") for number in range(files)]
     count = 0
 

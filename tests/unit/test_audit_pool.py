@@ -1,4 +1,4 @@
-"""The pool and page size that a status text shows: of MySQL by its memory, of MariaDB by its frames alone."""
+"""The pool and page size that a status text shows: for MySQL by its memory, for MariaDB only by its frames."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def rules(status: str, settings: str) -> list[str]:
     [("24m", "24M", "16k"), ("8m-4k", "8M", "4k"), ("96m-8k", "96M", "8k"), ("escaped", "24M", "16k")],
 )
 def test_a_true_set_up_of_mariadb_is_true(name: str, pool: str, page: str) -> None:
-    """Log buffers of 16, 16, 64 and 16 MiB, of which the text adds two to the pool's memory."""
+    """The log buffers have 16, 16, 64 and 16 MiB; the text adds twice their size to the pool's memory."""
     status = read_file(FIXTURES / f"status/mariadb-10.11.19-{name}.txt")
     (dump,) = status.dumps
     assert (dump.family, dump.whole, dump.fields["pages_read"] >= 0) == ("mariadb", True, True)
@@ -48,7 +48,7 @@ def test_a_true_set_up_of_mariadb_is_true(name: str, pool: str, page: str) -> No
 
 @pytest.mark.parametrize(
     ("pool_mib", "log_mib", "frames", "page_kib"),
-    # What servers with these settings printed.
+    # Frames that servers with these settings printed.
     [(16, 16, 1014, 16), (20, 16, 1265, 16), (128, 64, 8112, 16), (512, 1024, 32448, 16), (5, 16, 1232, 4)],
 )
 def test_the_log_buffer_is_no_part_of_mariadbs_pool(pool_mib: int, log_mib: int, frames: int, page_kib: int) -> None:
@@ -63,7 +63,7 @@ def test_of_mariadb_frames_are_seven_per_cent_apart_at_least(frames: int, found:
 
 
 def test_another_pool_of_mariadb_is_found_where_no_page_size_explains_it() -> None:
-    """128 MiB of 16 KiB, or 512 of 64."""
+    """The frames fit a pool of 128 MiB with pages of 16 KiB, or of 512 MiB with pages of 64 KiB."""
     text = MARIADB.format(memory=160 * MIB, pages=8112)
     assert rules(text, "innodb_buffer_pool_size=512M\n") == []
     (one,) = findings(text, "innodb_buffer_pool_size=1G\n")
@@ -81,7 +81,7 @@ def test_memory_for_each_page_shows_the_page_size_of_a_mysql_up_to_8_0_alone() -
     settings = "innodb_buffer_pool_size=128M\ninnodb_page_size=16k\n"
     memory, cut = 137 * MIB, "Modified db pages  0\n"
     assert rules(MYSQL.format(memory=memory, pages=32768), settings) == ["page-size-ran"]
-    # 32,768 pages of 16 KiB are no pool of 128 MiB, whoever printed them.
+    # 32,768 pages of 16 KiB are not a pool of 128 MiB on any server.
     assert rules(MARIADB.format(memory=memory, pages=32768), settings) == ["pool-asked"]
     assert rules(MYSQL.replace(cut, "").format(memory=memory, pages=32768), settings) == ["pool-asked"]
 

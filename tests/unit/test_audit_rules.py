@@ -1,4 +1,4 @@
-"""Every rule finds what it is for in real figures, is silent on a clean log, and follows changed numbers."""
+"""Each rule finds its fault in real figures, finds nothing in a clean log, and follows changed numbers."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ HOME = {
     "littles-law": "planted/queue-ten-times/run.iostat.txt",
     "missing-lines": "planted/line-cut-out/run.tpcc.log",
 }
-#: What a statement in one file and the status text in another say: tested on the planted numbers.
+#: Rules that compare statements in one file with the status text in another: tested on the planted numbers.
 OF_SEVERAL_FILES = {"page-size-ran", "instances-ran", "set-up-said", "same-file-twice"}
 COUNTS = {
     PAGE: {
@@ -156,7 +156,7 @@ def test_sizes_are_rounded_as_a_server_with_chunks_does() -> None:
         ("MySQL version 5.6.51", 0),
         ("MySQL version 5.7.9", 1),
         ("MySQL version 8.0.36", 1),
-        ("MySQL version 8.4.0", 0),  # Its default number of instances depends on the processors.
+        ("MySQL version 8.4.0", 0),  # Its default number of instances depends on the number of processors.
         ("MySQL version 8.4.0\ninnodb_buffer_pool_instances=1", 1),
         ("MySQL version 9.1.0", 0),
         ("MariaDB version 10.1.48", 0),
@@ -178,7 +178,7 @@ def test_only_versions_with_chunks_round(server: str, count: int) -> None:
         ("MySQL version 8.4.0\ninnodb_buffer_pool_instances=2", 2, 1536),
         ("MariaDB version 10.4.34", 8, 2048),
         ("MariaDB version 10.5.9", 1, 1408),
-        # The setting is taken and means nothing.
+        # MariaDB accepts the setting and ignores it.
         ("MariaDB version 10.6.18\ninnodb_buffer_pool_instances=8", 1, 1408),
     ],
 )
@@ -238,7 +238,7 @@ def test_a_hit_ratio_of_997_means_three_to_four_misses() -> None:
     [
         ("mysql-5.7.22", 1000, [(0, 1)]),
         ("mysql-5.7.22", 993, [(7, 8)]),
-        ("mariadb-10.11.19", 1000, []),  # A single miss makes it 999.
+        ("mariadb-10.11.19", 1000, []),  # A single miss lowers it to 999.
         ("mariadb-10.11.19", 999, [(0, 1)]),
         ("mariadb-10.2.11", 993, [(6, 7)]),
     ],
@@ -293,10 +293,10 @@ def test_the_best_of_single_runs_is_not_best() -> None:
     assert pages.numbers["scatter"] == pytest.approx(0.12, abs=0.01)
 
 
-# rule, file, changes of the text, how many findings are then left
+# Rule, file, changes of the text, number of findings that remain
 GONE = [
     ("response-limits", PAGE, [("[NG] *", "[OK]")], 0),
-    # Limits of 5000 and 80000 are shown: given by hand in ms, they are the seconds that are meant.
+    # The limits 5000 and 80000 are shown: the user gave them in ms, so they are the intended seconds.
     ("response-limits", CLEAN, [("100.00%  [OK]", "12.00%  [NG] *")], 0),
     (
         "minute-by-second",
@@ -428,7 +428,7 @@ def test_shares_of_one_whole_are_not_reported() -> None:
     [
         ((33, 33, 33), 0),
         ((34, 34, 33), 0),
-        ((33, 33, 32), 1),  # Three roundings move the sum by 1.5 at most.
+        ((33, 33, 32), 1),  # Three roundings change the sum by 1.5 at most.
         ((33.3, 33.3, 33.0), 0),
         ((33.3, 33.3, 32.8), 1),
     ],
@@ -451,7 +451,7 @@ def test_sizes_of_a_block_trace_are_thousands_of_kib_and_requests_have_4_kib_exa
     assert buffered.consequence == "read as MiB they make 4.10 KiB of a request"
     assert buffered.corrected == "11,174 MiB; 4.00 KiB a request"
     assert large.corrected.endswith("; 4.00 KiB a request")
-    # Older programs drop half a KiB of every request of odd sectors: less than 8 KiB an operation is left.
+    # Older programs drop half a KiB of each request with an odd number of sectors: less than 8 KiB an operation remain.
     assert direct.corrected == "7,697 MiB; 6.72 to 6.73 KiB a request"
 
 
@@ -462,7 +462,7 @@ def test_a_block_trace_in_short_numbers_gives_requests_per_operation_and_amplifi
     direct, buffered = rows["direct io size = 8KB, md0"], rows["buffered io size = 8KB, md0"]
     assert direct["Requests per operation"] == "1.172 to 1.173"
     assert direct["Splits"] == "100,526 to 101,525"
-    # Nothing but requests and unplugs is in it, so the events tell the requests to the last one.
+    # The text has only requests and unplugs, so its events give the exact number of requests.
     assert (buffered["Requests"], buffered["Requests per operation"]) == ("2,860,631", "2.861")
     assert (buffered["Splits"], buffered["Amplification"], buffered["Unplugs"]) == ("0", "1.430", "2,860,599")
     assert rows["buffered io size = 16KB, md0"]["Amplification"] == "1.208"
@@ -496,7 +496,7 @@ def test_a_read_cut_in_two_before_its_later_part_is_split_is_one_read() -> None:
 def test_lines_that_a_scan_broke_are_named() -> None:
     (finding,) = found(text_of(BROKEN), "unread-lines")
     assert "21 lines of blkparse's cannot be read (1-20, 25-32)" in finding.what
-    # The ninth is a heading that can be read; the pieces of a broken event have their own lines.
+    # The ninth line is a readable heading; each piece of a broken event is a separate line.
     assert finding.numbers["lines"] == [*range(1, 9), *range(10, 17), 19, 20, 25, 26, 29, 32]
 
 

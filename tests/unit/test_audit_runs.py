@@ -1,4 +1,4 @@
-"""Runs of load generators in parts, cut short, or with too few digits; reads and writes of a block trace."""
+"""Runs of load generators in parts, cut short, or printed with too few digits; reads and writes of a block trace."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def row(text: str, name: str = "corrected-load-runs") -> dict[str, str]:
 
 
 def report(count: int, until_s: float, since_s: float, sum_ms: float, least: float, most: float) -> str:
-    """A report of sysbench's, of so many events between two seconds."""
+    """Return sysbench's report of `count` events between two seconds."""
     return (
         "SQL statistics:\n    queries performed:\n"
         f"        read:  {14 * count}\n        write: {4 * count}\n        other: {2 * count}\n"
@@ -139,7 +139,7 @@ def test_of_a_row_of_iostat_that_the_end_of_a_file_cuts_the_last_number_is_not_r
 def test_of_a_row_of_vmstat_that_the_end_of_a_file_cuts_whole_numbers_are_read(
     tmp_path: Path, kept: int, count: int
 ) -> None:
-    """Its ninth number is bi, and its tenth bo."""
+    """The row's ninth number is bi, its tenth bo."""
     lines = text_of("own/vmstat-1.txt").splitlines()[:4]
     cut = "\n".join([*lines[:3], " ".join(lines[3].split()[:kept])])
     assert len(evidence_of_file(tmp_path / "cut.txt", cut).reports) == count
@@ -202,7 +202,7 @@ def test_a_report_that_breaks_off_behind_its_transactions_is_read_and_said_to_be
 
 @pytest.mark.parametrize("end", ["General statistics", "Latency", "  sum:", "    execution time"])
 def test_a_last_part_that_breaks_off_counts_with_what_it_has(end: str) -> None:
-    """Its transactions and rate stand above its time, and its latencies below."""
+    """The part's transactions and rate are above its time, and its latencies below."""
     text = checkpoints([4000, 5000, 6000]).rpartition(end)[0]
     run = only(text)
     assert (run.transactions, run.seconds) == (15_000, 30)
@@ -356,7 +356,7 @@ def test_a_line_of_blkparse_that_breaks_off_is_named_and_not_counted(lines: list
 
 
 def test_reads_and_writes_of_blkparse_have_a_row_each() -> None:
-    """Of 60 requests, 35 read; by the lines, and by the counters below them."""
+    """35 of 60 requests are reads, by the lines and by the counters below them."""
     text = text_of("blkparse-1.2-mixed.txt")
     events = [line for line in text.splitlines() if line.startswith("  8,16")]
     reads, writes = (
@@ -416,7 +416,7 @@ def test_what_other_programs_print_of_no_database_is_refused(name: str) -> None:
 
 
 def test_a_second_run_of_hammerdb_begins_where_its_users_are_told() -> None:
-    """A loop over numbers of users prints no ramp-up where the log is cut or joined."""
+    """In a log that is cut or joined, a loop over numbers of users prints no ramp-up."""
     first, second = evidence_of(
         "Vuser 1:3 Active Virtual Users configured\n"
         "Vuser 1:TEST RESULT : System achieved 21044 NOPM from 48911 MySQL TPM\n"

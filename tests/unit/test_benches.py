@@ -1,4 +1,5 @@
-"""The benchmarks write jobs by hand, and no test runs them to their end: the core still understands their words."""
+"""The benchmarks write jobs by hand and no test runs them to their end: these tests check that the core accepts the
+jobs."""
 
 from __future__ import annotations
 
@@ -97,7 +98,7 @@ def test_the_job_of_generated_accesses_counts_the_same_gets_for_every_pool() -> 
     jobs = [{**bench.job_of(1, 100, 500, model), "connections": 2} for model in bench.MODELS]
     lru, model = (json.loads(native().generate(json.dumps(job), None)) for job in jobs)
     assert lru["way"]["name"] == model["way"]["name"] == "exact"
-    # A bitmap page is got for each page that is read.
+    # For each page that is read, the model also gets a bitmap page.
     of_lru, of_model = (told["pools"][0]["gets"] - told["pools"][0]["misses"] for told in (lru, model))
     assert of_lru == of_model > 10_000
     for told in (lru, model):
@@ -138,7 +139,7 @@ def test_a_benchmark_of_traces_that_was_stopped_goes_on_where_it_was_and_servers
     with pytest.raises(KeyboardInterrupt):
         bench.main()
     with state.open("a") as file:
-        file.write('{"turn": {"server": "mys')  # As a full disk leaves it.
+        file.write('{"turn": {"server": "mys')  # A full disk may leave such a half line.
     begun = list(ran)
     ran.clear()
     bench.main()
@@ -150,7 +151,7 @@ def test_a_benchmark_of_traces_that_was_stopped_goes_on_where_it_was_and_servers
     table = [dict(enumerate(row.strip("| ").split(" | "))) for row in rows]
     assert head.count("|") == rows[0].count("|")
     assert [row[0] for row in table] == ["mysql-5.7", "postgres-17"]
-    # The same ratio in both pairs; no reads, of which there is no ratio.
+    # Both pairs have the same ratio; without reads there is no ratio of reads.
     assert (table[0][7], table[0][9], table[0][11]) == ("1.100 (1.100-1.100)", "-", "1.000 (1.000-1.000)")
     ran.clear()
     bench.main()

@@ -1,4 +1,5 @@
-"""Block traces without a kernel: matching against a naive twin, counters, blkparse's text there and back, keeping."""
+"""Block traces without a kernel: matching compared with a naive twin, counters, blkparse's text there and back,
+storing."""
 
 from __future__ import annotations
 
@@ -30,7 +31,7 @@ DISK = ("7:0", "read")
 
 
 def naive(found: list[Span], opens: str, cancels: str) -> tuple[dict[int, int], int, int]:
-    """The same rule written with a set of sectors for each opening: (latencies, unfinished, unopened)."""
+    """Return (latencies, unfinished, unopened) by the same rule, with a set of sectors for each opening."""
     sectors: dict[int, set[int]] = {}
     opened: dict[int, Span] = {}
     latencies: dict[int, int] = {}
@@ -67,7 +68,8 @@ def naive(found: list[Span], opens: str, cancels: str) -> tuple[dict[int, int], 
 
 @st.composite
 def histories(draw: st.DrawFn) -> list[Span]:
-    """Openings, requeues and completions over few sectors: they overlap, split, merge and miss each other."""
+    """Draw openings, requeues and completions over few sectors, so that they overlap, split, merge and miss each
+    other."""
     steps = draw(st.lists(st.tuples(st.sampled_from("DDDCCCR"), st.integers(0, 30), st.integers(0, 12), st.booleans())))
     return [
         Span(row, 10 * row, action, DISK if reads else ("7:0", "write"), first, first + length)
@@ -139,7 +141,7 @@ def test_counters_are_exact_in_sectors_and_tell_the_directions_apart() -> None:
     assert (one.unplugs, one.unplugged_requests) == (1, 1)
     assert (one.read.queued, one.read.queued_sectors, one.read.completed_sectors) == (1, 16, 8)
     assert (one.write.queued_sectors, one.write.merges, one.write.merged_sectors) == (3, 1, 8)
-    # A flush is issued too, and carries nothing.
+    # A flush is also issued, but has no sectors.
     assert (one.write.issued, one.write.issued_sectors, one.write.depth_max) == (2, 11, 2)
     assert (one.first_ns, one.last_ns) == (0, 2_000_000_900)
 
@@ -260,7 +262,7 @@ def test_a_trace_without_a_window_or_without_a_worker_fails_and_says_so(
 
 
 class _Core:
-    """Says that it decoded something, and writes one record."""
+    """A core that reports a decoded trace and writes one record."""
 
     def __init__(self, events_read: int) -> None:
         self.events_read = events_read

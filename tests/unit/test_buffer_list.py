@@ -1,4 +1,4 @@
-"""PostgreSQL's list of buffers: which file and page each names, in a data directory as the server has it."""
+"""PostgreSQL's list of buffers: the file and page that each entry names, in a data directory like a server's."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PID = 7
 
 @pytest.fixture
 def proc(tmp_path: Path) -> Path:
-    """A process whose working directory is a data directory with four files."""
+    """Return a /proc folder of a process whose working directory is a data directory with four files."""
     data = tmp_path / "data"
     other = tmp_path / "root/space/PG_17_202406281/5"
     for folder in (data / "base/5", data / "global", data / "pg_tblspc", other):
@@ -58,11 +58,11 @@ def test_each_buffer_names_the_page_of_its_segment_and_files_that_are_gone_name_
 ) -> None:
     rows = [
         (1, 1663, 5, 100, 0, 17),
-        (2, 1663, 5, 100, 0, 1003),  # Of the second segment.
-        (3, 1663, 5, 100, 2, 0),  # The visibility map.
+        (2, 1663, 5, 100, 0, 1003),  # A page of the second segment.
+        (3, 1663, 5, 100, 2, 0),  # A page of the visibility map.
         (4, 1664, 0, 1262, 0, 1),
-        (5, 16400, 5, 9, 0, 2),  # In a tablespace, whose link leads through the server's root.
-        (6, 1663, 5, 101, 0, 3),  # Dropped meanwhile.
+        (5, 16400, 5, 9, 0, 2),  # A page in a tablespace, whose link leads through the server's root.
+        (6, 1663, 5, 101, 0, 3),  # A page whose relation was dropped meanwhile.
         (7, 99999, 5, 9, 0, 4),
         (8, 1663, 5, 100, 9, 5),
     ]

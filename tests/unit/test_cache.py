@@ -1,4 +1,5 @@
-"""The cache: kept folders, left-overs of killed processes, what may be removed, servers that were altered."""
+"""The cache: kept folders, left-overs of killed processes, what may be removed, and servers whose files were
+changed."""
 
 from __future__ import annotations
 
@@ -109,7 +110,7 @@ def test_what_a_killed_sweep_and_a_killed_load_left_is_named_and_removed_and_not
     leave_marked(load)
     (load.parent / ".tmp-mine").mkdir()
     with storage.scratch(bench.out) as living:
-        # A process that the killed one was just making may hold its locks for a moment longer.
+        # A child that the killed process was just starting may hold its locks for a moment longer.
         found = lambda: in_the_bench(entry.path for entry in leftovers.left_over(bench.root))  # noqa: E731
         wait_until(lambda: found() == {left, load}, "the killed sweep's locks to end", 10)
         assert any(str(left) in finding.detail for finding in doctor._left_over(bench.root))
@@ -126,14 +127,14 @@ def test_what_a_killed_sweep_and_a_killed_load_left_is_named_and_removed_and_not
 
 
 def in_the_bench(found: Iterable[Path]) -> set[Path]:
-    """What was found but for the folders of sockets in /tmp, where this host's killed servers leave theirs."""
+    """Return the found paths without the folders of sockets in /tmp, where killed servers of this host leave theirs."""
     return {path for path in found if not path.name.startswith(SHORT_SOCKETS)}
 
 
 def test_the_folder_of_a_killed_servers_socket_is_found_and_removed(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It is in /tmp, since a socket's path is short, and no sweep's note tells of it."""
+    """This folder is in /tmp, because a socket's path must be short, and no sweep's note names it."""
     tmp = bench.root / "tmp"
     left, foreign = (tmp / f"{SHORT_SOCKETS}{name}" for name in ("left", "foreign"))
     for folder in (left, foreign):
@@ -150,7 +151,7 @@ def test_the_folder_of_a_killed_servers_socket_is_found_and_removed(
 
 
 def aged(folder: Path, days: float) -> Path:
-    """A folder that was used last so long ago."""
+    """Return a folder that was last used `days` days ago."""
     leave_marked(folder)
     then = time.time() - days * DAY_S
     os.utime(folder / marked.MARK, (then, then))
@@ -192,7 +193,7 @@ def test_a_kept_folder_without_our_mark_is_not_removed_and_the_command_says_why(
 
 
 def test_a_folder_that_is_published_can_keep_its_mark(tmp_path: Path) -> None:
-    """A database must have one at any moment: what a killed process leaves is known by it."""
+    """A database must have a mark at any moment: by the mark `cache prune` recognises what a killed process left."""
     for keeps, state in ((True, "left"), (False, "foreign")):
         with marked.folder(tmp_path, ".tmp-load", keeps_mark=keeps) as folder:
             whole = folder.rename(tmp_path / f"whole-{keeps}")
@@ -229,7 +230,7 @@ def test_a_mark_of_two_names_or_of_another_text_is_nobodys(tmp_path: Path) -> No
 
 @pytest.fixture
 def server(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A fetched server that says what it should."""
+    """Return a fetched server that reports the expected version."""
     folder = bench.cache / "servers" / "mysql-5.7"
     (folder / "bin").mkdir(parents=True)
     (folder / "bin" / "mysqld").write_text("#!/bin/sh\necho 'mysqld  Ver 5.7.22 for Linux on x86_64 (MySQL)'\n")

@@ -1,4 +1,4 @@
-"""The reliability campaign can fail: each of its checkers names what is planted here."""
+"""Tests that the reliability campaign can fail: each of its checkers names the fault that a test plants."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ def test_mutations_differ_from_what_they_begin_with() -> None:
 
 @pytest.fixture
 def chain(tmp_path: Path) -> kills.Chain:
-    """A sweep of two runs that is whole, with files of others around it."""
+    """Return a complete sweep of two runs, with files of other users around it."""
     for name in ("disk/data", "others", "out"):
         (tmp_path / name).mkdir(parents=True)
     (tmp_path / "others/precious.txt").write_text("theirs")
@@ -180,7 +180,7 @@ def test_what_a_killed_command_leaves_in_the_system_is_a_finding(
     libc = ctypes.CDLL(None)
     made = [*_child_makes_shared_memory()]
     marked = {**os.environ, "PATH": f"{os.environ['PATH']}:/{where.mark}"}
-    # One inherited the mark, the other works in the folder, as PostgreSQL's processes do.
+    # One inherited the mark; the other works in the folder, as PostgreSQL's processes do.
     orphans = [subprocess.Popen(["sleep", "60"], env=marked), subprocess.Popen(["sleep", "60"], cwd=tmp_path / ".")]
     try:
         wrong = "\n".join(kills.left_over(where, before))
@@ -261,7 +261,7 @@ def test_what_a_planted_thing_brings_about_is_a_finding(tmp_path: Path) -> None:
 
 
 class _Planted(Prepared):
-    """In place of commands: one that ends so, or none where it is None, and leaves these files."""
+    """Replaces commands: the command ends with this code (None: it never ends) and leaves these files."""
 
     def __init__(self, ended: Ended | None, err: str = "", left: Sequence[str] = (), begins: str = "") -> None:
         self.ended, self.err, self.left, self.begins = ended, err, left, begins

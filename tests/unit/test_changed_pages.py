@@ -1,4 +1,4 @@
-"""Changes of pages as marks of the gets before them, beside a search back through all accesses."""
+"""Changes of pages as marks on the gets before them, compared with a search back through all accesses."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ HINT = 2
 
 
 def searched(records: np.ndarray) -> np.ndarray:
-    """The records with changes joined, each get found by a search back from its change."""
+    """Return the records with their changes merged into the gets; each get is found by a search back from its
+    change."""
     made, gone = records.copy(), []
     for row, record in enumerate(records):
         if record["kind"] != DIRTY:

@@ -1,4 +1,4 @@
-"""`compare` on sweeps with a known truth: what it claims, what it must not claim, and what it refuses."""
+"""`compare` on sweeps whose true values are known: what it claims, what it must not claim, and what it refuses."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from support.synthetic import BUFFER_SIZE, Sweep, Truth, build, reseal
 HEADLINE = "reads_per_new_order"
 FIXTURES = Path(__file__).parents[1] / "fixtures/sweeps"
 TWO = (Truth("10%", 19.5), Truth("20%", 9.7))
-#: Short windows: what is planted does not depend on them, and there are fewer samples to write.
+#: Short windows: the planted effects do not depend on the length, and the tests write fewer samples.
 SHORT: dict[str, Any] = {"warm_up_seconds": 2, "transactions": 4000}
 ONE = Sweep(truths=TWO[:1], blocks=5, noise=0.012, block_noise=0.0, **SHORT)
 OTHER_SEEDS = {"seed": 3, "first_seed": 5000}
@@ -126,7 +126,7 @@ def test_the_setting_that_differs_comes_before_what_a_server_derived_from_it(tmp
     derived = "wal_buffers was 1.49 MiB and 1.41 MiB"
     assert shown[named + 1] == f"! Left to the server, and may follow from what differs: {derived}."
     assert "run differently" not in "".join(shown)
-    # It is the only difference here, so nothing that was asked explains it.
+    # This is the only difference between the sides, so no setting that was asked for explains it.
     alike = on_terminal(compare_sides(of_two_folders(a, like_a)))
     assert f"Asked alike, run differently: {derived} at pool size 10 %." in alike
     assert "Setting that differs" not in alike
@@ -186,7 +186,7 @@ def test_what_would_mean_nothing_is_refused_unless_forced(tmp_path: Path, other:
     assert "--force" in (caught.value.hint or "")
     compared = two(tmp_path / "forced", ONE, replace(ONE, seed=2, **other), force=True)
     assert says in on_terminal(compared)
-    # Equal seeds mean nothing on other data.
+    # Equal seeds mean nothing if the data differ.
     assert compared.method == "welch"
 
 
@@ -259,7 +259,7 @@ def test_so_few_runs_claim_a_plain_change_of_a_count_and_say_what_it_rests_on(
     _, low, high = interval(compared)
     assert outcomes(compared) == ["different"]
     assert low < 2.0 < high
-    # Two runs a side have an interval of their own where that is narrower.
+    # Two runs a side have their own interval if it is narrower.
     rests_on_known = re.search(
         r"\(n = 1 a side; the change is \d+ times what two runs of this metric", answer(compared)
     )

@@ -1,4 +1,4 @@
-"""`compare --fail-if`: what breaks a rule, what does not, and rules that cannot be judged."""
+"""`compare --fail-if`: outcomes that break a rule, outcomes that do not, and rules that cannot be judged."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_a_regression_at_one_setting_breaks_the_rule_there(folders: tuple[SweepF
     assert compared.rules[0].level == pytest.approx(0.95 ** (1 / 6))
     (said,) = sentences(compared.rules[0])
     assert said.startswith("reads_per_new_order worse 5%: broken at pool size 20 % (")
-    # All of the interval is beyond 5 % or not: the words say why only where it begins below.
+    # The words explain why the rule is broken only if the interval begins below 5 %.
     reaches = "" if broken.low >= 0.05 else ": all of the interval is worse, and it reaches 5 %"
     assert said.endswith(f" % worse{reaches})")
     assert sentences(compared.rules[1]) == ["reads_per_new_order worse 20%: holds at all 2 settings"]
@@ -240,7 +240,7 @@ def test_a_rule_that_cannot_be_told_passes_or_fails_as_asked(tmp_path: Path) -> 
 
 
 def test_one_run_on_a_side_is_the_reason_though_no_run_failed(tmp_path: Path) -> None:
-    # Of predictions no scatter is known.
+    # The scatter of predictions is not known.
     three = replace(POINTS, truths=POINTS.truths[:1], blocks=3, source="predicted")
     folders = {runs: build(tmp_path / str(runs), replace(three, blocks=runs, seed=runs)) for runs in (1, 3)} | {
         2: build(tmp_path / "other", replace(three, blocks=1, seed=5))

@@ -1,6 +1,7 @@
-"""Each condition of TPC-C must notice exactly the rows it speaks of: one row is corrupted, the expected ones fail.
+"""Each condition of TPC-C must notice exactly its own rows: a test corrupts one row, and exactly the expected
+conditions fail.
 
-The database is made here, in Python, from the specification's rules and a few transactions; only the tables'
+These tests make the database in Python, from the specification's rules and a few transactions; only the tables'
 definitions come from the loader.
 """
 
@@ -24,7 +25,7 @@ from support.corrupted import corrupt, failed
 
 SCHEMA = Path(__file__).parents[2] / "crates/bufferlab-drive/dialects/sqlite/tpcc/schema.sql"
 WAREHOUSES, DISTRICTS, CUSTOMERS = 2, 10, 30
-INITIAL_DELIVERED = 21  # 70 % of the orders, as 2100 are of 3000.
+INITIAL_DELIVERED = 21  # 70 % of the orders, like 2100 of 3000.
 WORKLOAD = {"name": "tpcc", "warehouses": WAREHOUSES, "initial_delivered": INITIAL_DELIVERED}
 
 
@@ -43,7 +44,7 @@ class Shop:
                 self.load_district(w, d)
 
     def insert(self, table: str, **values: int | None) -> None:
-        """A row with these values; what no condition looks at is zero."""
+        """Insert a row with these values; columns that no condition reads are zero."""
         columns = [row[1] for row in self.connection.execute(f"PRAGMA table_info({table})")]
         unknown = values.keys() - set(columns)
         assert not unknown, f"{table} has no {unknown}"
@@ -108,7 +109,7 @@ class Shop:
         self.delivered[w, d] += 1
 
     def run(self, statement: str, *values: int) -> None:
-        """A change of exactly one row, or of the lines of one order."""
+        """Change exactly one row, or the lines of one order."""
         changed = self.connection.execute(statement, values).rowcount
         assert changed == 1 or (changed > 1 and "order_line" in statement), f"{changed} rows: {statement}"
 
@@ -118,7 +119,7 @@ class Shop:
 
 @pytest.fixture(scope="module")
 def pristine(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[list[int]]]:
-    """A valid database after a few transactions, and the orders delivered in them."""
+    """Return a valid database after a few transactions, and the orders that these delivered."""
     path = tmp_path_factory.mktemp("shop") / "tpcc.db"
     shop = Shop(path, seed=20_260_101)
     for _ in range(100):
@@ -126,7 +127,7 @@ def pristine(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[list[
         shop.payment()
     for _ in range(60):
         shop.deliver()
-    # Warehouse 1, district 1 has certainly had a delivery: several cases below need a delivered line that cost money.
+    # District 1 of warehouse 1 certainly had a delivery: several cases below need a delivered line that cost money.
     shop.district = lambda: (1, 1)  # type: ignore[method-assign]
     shop.deliver()
     shop.connection.execute("COMMIT")
@@ -169,7 +170,7 @@ DISTRICT_OF_ORDER = "o_w_id = 1 AND o_d_id = 1"
 DISTRICT_OF_NEW_ORDER = "no_w_id = 1 AND no_d_id = 1"
 DISTRICT_OF_LINE = "ol_w_id = 1 AND ol_d_id = 1"
 SOME_CUSTOMER = "c_w_id = 2 AND c_d_id = 3 AND c_id = 4"
-SOME_PAYMENT = "rowid = 17"  # Of warehouse 1, district 1, customer 17, loaded.
+SOME_PAYMENT = "rowid = 17"  # A loaded payment of warehouse 1, district 1, customer 17.
 ORPHAN_LINE = (
     "INSERT INTO order_line (ol_w_id, ol_d_id, ol_o_id, ol_number, ol_i_id, ol_supply_w_id, ol_quantity, ol_amount,"
     " ol_dist_info) VALUES (1, 1, 99999, 1, 1, 1, 5, 0, '')"
@@ -179,7 +180,7 @@ EMPTY_ORDER = (
     " VALUES (1, 1, 0, 1, 0, 5, 0, 1)"
 )
 
-# What is done to one row, why it breaks what it breaks, and the exact set of conditions that must fail.
+# The change to one row, the reason why it breaks a condition, and the exact set of conditions that must fail.
 CASES = {
     # W_YTD is compared with D_YTD (1) and with the payments (8); D_YTD with W_YTD (1) and the payments (9).
     "a warehouse's total": ("UPDATE warehouse SET w_ytd = w_ytd + 1 WHERE w_id = 2", {1, 8}),
@@ -202,7 +203,7 @@ CASES = {
         f"UPDATE new_order SET no_o_id = 3 WHERE {DISTRICT_OF_NEW_ORDER} AND no_o_id = {FIRST_UNDELIVERED}",
         {3, 5},
     ),
-    # Counted in the district (4); but it is the line of no order (6, 7), nor of any customer (10, 12).
+    # The line counts in its district (4), but belongs to no order (6, 7) and no customer (10, 12).
     "a line of no order": (ORPHAN_LINE, {4}),
     "a lost line of an undelivered order": (
         f"DELETE FROM order_line WHERE {DISTRICT_OF_LINE} AND ol_o_id = {FIRST_UNDELIVERED} AND ol_number = 1",
@@ -273,7 +274,7 @@ def test_one_corrupted_row_breaks_exactly_the_conditions_that_speak_of_it(
 
 
 def test_every_condition_is_broken_by_some_case_that_its_neighbours_survive() -> None:
-    # If two conditions failed in the same cases only, one of their queries could be a copy of the other.
+    # If two conditions failed only in the same cases, one query could be a copy of the other.
     cases_by_condition = {
         number: frozenset(name for name, (_, expected) in CASES.items() if number in expected)
         for number in range(1, 13)
@@ -332,7 +333,7 @@ def test_a_workload_without_conditions_has_none() -> None:
     assert conditions("no_such_workload") == []
 
 
-# The closed file, the log beside it, and what a check leaves behind.
+# The closed file, the log next to it, and the files that a check leaves.
 
 
 def snapshot(folder: Path) -> dict[str, bytes]:
@@ -347,7 +348,7 @@ def test_a_check_leaves_no_files_and_changes_none(database: Path, delivered: lis
 
 @pytest.fixture
 def with_log(database: Path, tmp_path: Path) -> Path:
-    """A database whose last change, a corruption, stands only in the write-ahead log beside it."""
+    """Return a database whose last change, a corruption, is only in the write-ahead log next to it."""
     folder = tmp_path / "copy"
     folder.mkdir()
     with closing(sqlite3.connect(database, isolation_level=None)) as connection:
@@ -378,7 +379,7 @@ def test_a_database_that_was_left_in_the_middle_of_a_transaction_is_refused(data
     folder = tmp_path / "copy"
     folder.mkdir()
     with closing(sqlite3.connect(database, isolation_level=None)) as connection:
-        # A tiny cache writes changed pages early, and their old contents must be in the journal then.
+        # A tiny cache writes changed pages early, so their old contents must be in the journal.
         connection.execute("PRAGMA cache_size = 1")
         connection.execute("BEGIN")
         connection.execute("UPDATE order_line SET ol_amount = 0")
@@ -400,7 +401,7 @@ def test_a_path_with_characters_that_mean_something_in_an_address_is_opened(
     assert failed(check(odd, WORKLOAD, delivered)) == set()
 
 
-# Files that are not what they should be.
+# Damaged files, and files of another kind.
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
@@ -450,7 +451,7 @@ def test_a_file_cut_short_is_an_error_and_not_a_pass(database: Path) -> None:
 
 
 def test_one_wrong_page_number_is_found_in_the_trees_and_nothing_is_asked_of_them(database: Path) -> None:
-    """The root of a table of many pages sends half its rows to the wrong page."""
+    """The root of a large table points half of its rows to the wrong page."""
     with closing(sqlite3.connect(database)) as connection:
         (root,) = connection.execute("SELECT rootpage FROM sqlite_schema WHERE name = 'order_line'").fetchone()
         (page_bytes,) = connection.execute("PRAGMA page_size").fetchone()
@@ -458,7 +459,7 @@ def test_one_wrong_page_number_is_found_in_the_trees_and_nothing_is_asked_of_the
         file.seek((root - 1) * page_bytes)
         page = bytearray(file.read(page_bytes))
         assert page[0] in (2, 5), "an interior page"  # sqlite.org/fileformat2.html, 1.6
-        page[8:12] = (root + 1).to_bytes(4, "big")  # the right-most child
+        page[8:12] = (root + 1).to_bytes(4, "big")  # The page number of the right-most child.
         file.seek((root - 1) * page_bytes)
         file.write(page)
     (row,) = check(database, WORKLOAD, [])["conditions"]
@@ -486,7 +487,7 @@ def test_another_number_of_warehouses_is_another_database(database: Path, delive
 
 
 class StopAsked(Exception):
-    """Stands for whatever the caller stops with."""
+    """The exception by which a caller stops a check."""
 
 
 def test_a_check_stops_with_the_exception_of_whoever_interrupts_it(
@@ -520,7 +521,7 @@ CONDITIONS = [WorkloadCondition(number, "what must hold", "SELECT 1") for number
 
 
 def asked_by_two(*, sound: bool, fails: bool = False) -> tuple[list[dict[str, Any]], list[int]]:
-    """The results of two sessions' check, and the conditions that both asked, in their order."""
+    """Return the results of a check by two sessions, and the conditions that each session asked, in order."""
     asked: list[int] = []
 
     def some(session: None, left: Iterator[WorkloadCondition]) -> list[dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""Each condition of hot_rows notices one wrong row of sysbench's table, which is made here from its definition."""
+"""Each condition of hot_rows notices one wrong row of sysbench's table, which the test makes from its definition."""
 
 from __future__ import annotations
 

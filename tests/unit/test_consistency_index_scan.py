@@ -1,4 +1,5 @@
-"""Each condition of index_scan notices one wrong line of TPC-H's LINEITEM; the table has the columns that they read."""
+"""Each condition of index_scan notices one wrong line of TPC-H's LINEITEM; the test's table has the columns that they
+read."""
 
 from __future__ import annotations
 

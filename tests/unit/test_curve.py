@@ -1,4 +1,4 @@
-"""Curves from files: what other programs count, what both formats hold, and what is refused."""
+"""Curves from files: compared with other programs' counts, equal in both formats; refused files."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_misses_are_those_that_libcachesim_counts() -> None:
 
 def test_ten_accesses_are_counted_by_hand() -> None:
     found = curve.curve(files.read(TEN), None, nobody_looks)
-    # Nine gets. Distances: 1, first, first, 3, 3, first, 2, 3, 4.
+    # Nine gets, at distances 1, first, first, 3, 3, first, 2, 3, 4.
     assert list(found.misses) == [9, 8, 7, 4, 3]
 
 
@@ -51,7 +51,7 @@ def test_a_window_counts_its_own_misses_in_a_pool_that_is_warm() -> None:
 
 
 def test_the_knee_is_where_more_memory_stops_to_help() -> None:
-    # 100 pages in turn, and a page of 1,000 others now and then: LRU of 101 pages or so keeps the loop.
+    # 100 pages in turn, and sometimes one of 1,000 other pages: LRU of about 101 pages keeps the loop.
     place = np.arange(50_000)
     found = curve.curve(
         accesses(np.where(place % 100 == 99, 100 + place // 100 % 500, place % 100)), None, nobody_looks

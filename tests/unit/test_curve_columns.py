@@ -1,6 +1,6 @@
-"""Tables of page accesses: which column is the page, what it counts, whose pages differ, what a time is.
+"""Tables of page accesses: the column of pages, its unit, the column of files, and the unit of times.
 
-Every answer is held against a small program that replays single pools over the rows as they were made.
+The tests compare each answer with a small program that replays the original rows with single pools.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from support.fake import Bench
 
 FIXTURES = ROOT / "tests/fixtures/traces"
 Request = tuple[Hashable, int, int]
-"""A disk, the first byte and the bytes of a request."""
+"""A disk, the offset of a request in bytes, and its number of bytes."""
 
 
 def misses_of(pages: Sequence[Hashable], frames: int) -> int:
-    """The misses of one LRU pool, page by page."""
+    """Return the misses of one LRU pool, computed page by page."""
     pool: OrderedDict[Hashable, None] = OrderedDict()
     misses = 0
     for page in pages:
@@ -41,7 +41,7 @@ def misses_of(pages: Sequence[Hashable], frames: int) -> int:
 
 
 def pages_of(requests: Sequence[Request], page_bytes: int) -> list[Hashable]:
-    """Each page that a request covers, in turn."""
+    """Return each page that the requests cover, in order."""
     return [
         (disk, page)
         for disk, first, size in requests
@@ -64,7 +64,7 @@ def assert_same(accesses: Accesses, pages: Sequence[Hashable]) -> None:
 
 
 def made(rng: random.Random, unit: int = 4096, count: int = 200, disks: Sequence[Hashable] = (0, 3)) -> list[Request]:
-    """Requests of several sizes on a few disks, some of them at the same places."""
+    """Return requests of several sizes on a few disks, some of them at the same offsets."""
     return [
         (rng.choice(disks), rng.randrange(40) * unit, rng.choice((1, 1, 2, 5)) * unit + rng.choice((0, 0, unit // 2)))
         for _ in range(count)
@@ -143,7 +143,7 @@ def test_a_published_format_is_known_by_its_head(tmp_path: Path, head: str, orde
     cells = [(disk, first // unit, size // size_unit, at, 1) for at, (disk, first, size) in enumerate(requests)]
     path = written(tmp_path / "t.csv", [[row[place] for place in order] for row in cells], head)
     assert_same(read(path), pages_of(requests, 4096))
-    # Options change which column is the page, not what it counts.
+    # An option changes which column is the page, not its unit.
     by_number = read(path, f"page={order.index(1) + 1}")
     assert all_misses(by_number) == all_misses(read(path))
 
@@ -175,7 +175,7 @@ def test_a_name_tells_what_a_column_counts(tmp_path: Path, head: str, page: str,
     path = written(tmp_path / "t.csv", rows, head)
     assert_same(read(path, None, 8192), pages_of(requests, 8192))
     assert_same(read(path, f"page={page}", 8192), pages_of(requests, 8192))
-    # The option stands above the name.
+    # An option beats the column's name.
     numbers = [row[1] for row in rows]
     assert_same(read(path, f"page={page}:pages"), numbers)
 
@@ -265,7 +265,7 @@ def test_requests_are_put_in_the_order_of_their_times(tmp_path: Path) -> None:
     assert "Requests are put in the order of their times." in found.reading.notes
 
 
-# The file of a page.
+# The file to which a page belongs.
 
 
 @pytest.mark.parametrize(
@@ -379,12 +379,12 @@ def test_a_column_that_counts_the_rows_is_never_the_page(tmp_path: Path) -> None
     rows = [(at + 1, at / 4, block, "R") for at, block in enumerate(blocks)]
     found = read(written(tmp_path / "t.csv", rows, "id,time,block,op"))
     assert (found.gets, found.pages, all_misses(found)[1], all_misses(found)[4]) == (9, 4, 9, 4)
-    # A page that only counts gives way to a key that does not.
+    # A page column that only counts the rows gives way to a key column that does not.
     found = read(written(tmp_path / "t.csv", rows, "page,time,key,op"))
     assert_same(found, blocks)
     with pytest.raises(DataFileError, match="only counts the rows"):
         read(written(tmp_path / "t.csv", rows, "id,time,what,op"))
-    # A scan is one nevertheless where the name says so.
+    # A column that counts up is used if its name says that it is the page.
     assert read(written(tmp_path / "t.csv", rows, "page,time,what,op")).pages == 9
 
 
@@ -508,7 +508,7 @@ def test_every_order_of_columns_and_separator_gives_the_same_accesses(tmp_path: 
             assert_same(read(path), pages)
 
 
-# Files that were cut, joined, or measured otherwise.
+# Files that were cut or joined, or that have other units.
 
 
 @pytest.mark.parametrize("name", OF_FORMATS)
@@ -540,7 +540,7 @@ def test_a_last_line_without_an_end_that_lacks_cells_is_left_out_and_said(tmp_pa
 @pytest.mark.parametrize(
     ("text", "gets"),
     [
-        # As many cells as the others: nothing tells that it is cut.
+        # The last row has as many cells as the others, so nothing shows that it was cut.
         ("time,page\n0,7\n1,9\n2,7", 3),
         ("time,page\n0,7\n1,9\n2,7\n\n", 3),
         ("time,page\n0,7\n1,9\n2", 2),

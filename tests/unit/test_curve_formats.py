@@ -1,4 +1,4 @@
-"""Traces in the formats of others: each gives the same accesses; what is damaged or huge is refused by name."""
+"""Traces in other programs' formats: each gives the same accesses; damaged or huge files are refused by name."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def test_a_request_of_a_block_trace_touches_each_page_that_it_covers(tmp_path: P
         b"20000000,usr,1,Read,0,0,9\n"
     )
     accesses = files.read(path)
-    # Sorted by time: pages 0 and 1 of disk 0, page 0 of disk 1, page 2 of disk 0.
+    # The accesses are sorted by time: pages 0 and 1 of disk 0, page 0 of disk 1, page 2 of disk 0.
     assert (accesses.time_s.tolist(), accesses.pages) == ([0, 0, 1, 2], 4)
     assert files.read(path, None, 16384).pages == 2
     assert files.read(path, None, 1024).gets == 2 + 1 + 4
@@ -241,7 +241,7 @@ def test_the_command_reads_them(tmp_path: Path) -> None:
 
 
 def lcs(version: int, pages: list[int], sizes: list[int], said: int = 0) -> bytes:
-    """A file of libCacheSim's lcs, made from the structures in its lcs.h."""
+    """Return a file in libCacheSim's format lcs, by the structures in its lcs.h."""
     magic = struct.pack("<Q", 0x123456789ABCDEF0)
     further = struct.pack("<II", 7, 0) if version > 2 else struct.pack("<I", 7) if version == 2 else b""
     features = bytes(4 * (1 << version - 4)) if version > 3 else b""
@@ -267,7 +267,7 @@ def test_each_version_of_lcs_gives_the_same_accesses(tmp_path: Path, version: in
 
 
 def vscsi(version: int, requests: list[tuple[int, int, int]]) -> bytes:
-    """A file of CloudPhysics's vscsi, made from the structures in libCacheSim's vscsi.h: sector, bytes, us."""
+    """Return a file in CloudPhysics's format vscsi, by the structures in libCacheSim's vscsi.h: sector, bytes, us."""
     if version == 1:
         return b"".join(
             struct.pack("<IIIHHQQ", at, size, 1, 0x28, 0x0105, sector, us)
@@ -285,7 +285,7 @@ def test_requests_of_a_virtual_disk_touch_each_page_that_they_cover(tmp_path: Pa
     path = tmp_path / name
     path.write_bytes(vscsi(version, [(16, 4096, 10**12), (7, 1024, 10**12 + 2_000_000), (0, 16384, 10**12 + 500_000)]))
     accesses = files.read(path)
-    # Page 2; pages 0 to 3; pages 0 and 1 of a request that begins 512 bytes before page 1.
+    # Page 2; pages 0 to 3; and pages 0 and 1 for a request that begins 512 bytes before page 1.
     assert (accesses.gets, accesses.pages, accesses.page_size_bytes) == (7, 4, 4096)
     assert accesses.time_s.tolist() == [0, 0.5, 0.5, 0.5, 0.5, 2, 2]
     assert accesses.page.tolist() == [2, 0, 1, 2, 3, 0, 1]

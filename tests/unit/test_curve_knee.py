@@ -1,4 +1,4 @@
-"""The knee and the step of a curve, against a hull that a slow program finds corner by corner."""
+"""The knee and the step of a curve, compared with a hull that a slow program finds corner by corner."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def curve_of(pages: NDArray[np.int64]) -> MissCurve:
 
 
 def hull_of(misses: list[int]) -> list[int]:
-    """The corners of the lower convex hull, from 1 to all pages: each edge is the steepest that there is."""
+    """Return the corners of the lower convex hull, from 1 to all pages: each edge is the steepest possible one."""
     corners = [1]
     while corners[-1] < len(misses) - 1:
         here = corners[-1]
@@ -144,6 +144,6 @@ def test_a_curve_of_many_pages_is_judged_at_once() -> None:
     pages = np.arange(2_000_000, dtype=np.float64)
     misses = np.concatenate([[3_000_001], np.round(3e6 / (1 + pages / 1e5)).astype(np.uint64)]).astype(np.uint64)
     found = MissCurve(misses)
-    # Of 1 / (1 + x / a) from 0 to n the tangent that is parallel to the chord is at x = sqrt(a * (a + n)) - a.
+    # For 1 / (1 + x / a) from 0 to n, the tangent parallel to the chord touches at x = sqrt(a * (a + n)) - a.
     assert found.knee_pages == pytest.approx((1e5 * 21e5) ** 0.5 - 1e5, rel=0.01)
     assert found.step is None

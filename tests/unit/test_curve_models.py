@@ -1,4 +1,4 @@
-"""`curve FILE --model`: a file of page accesses is played to the model of a buffer manager."""
+"""`curve FILE --model`: the model of a buffer manager replays a file of page accesses."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def played(
 
 
 def clock_sweep(pages: list[int], frames: int) -> int:
-    """The misses of PostgreSQL's clock sweep, written from StrategyGetBuffer and PinBuffer."""
+    """Return the misses of PostgreSQL's clock sweep, written from StrategyGetBuffer and PinBuffer."""
     buffers: list[int | None] = [None] * frames
     usage, hand, free, misses = [0] * frames, 0, 0, 0
     for page in pages:
@@ -69,7 +69,7 @@ def test_a_pool_that_holds_every_page_reads_each_once(name: str) -> None:
 
 
 def test_a_scan_costs_innodb_less_than_lru() -> None:
-    """Pages of one access stay in the old sublist, so that a scan does not drive out the pages that are used."""
+    """Pages with one access stay in the old sublist, so a scan does not evict the pages that are in use."""
     hot = list(range(600))
     pages = [*hot * 6, *(page for start in range(1000, 9000, 100) for page in (*range(start, start + 100), *hot))]
     lru = int(curve.curve(accesses(pages, 0.01), None, lambda _: None).misses[660])
@@ -106,7 +106,7 @@ def test_progress_never_runs_backwards_and_ends_a_play_that_it_refuses() -> None
 def test_settings_have_the_servers_defaults_and_change_what_is_missed() -> None:
     found = play(accesses([1, 2, 3]), "innodb57", {"old_blocks_time": "0"}, (100,), None, lambda _: None)
     assert found.settings == {"flush_neighbors": 1, "lru_scan_depth": 1024, "old_blocks_pct": 37, "old_blocks_time": 0}
-    # 1,024 free frames are more than a pool of 100 has.
+    # 1,024 free frames are more than the pool's 100 frames.
     assert len(found.doubts) == 1
 
 

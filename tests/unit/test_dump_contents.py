@@ -1,7 +1,7 @@
-"""What a dump holds is told before any server is started: databases, tables, views, rows, and its family.
+"""bufferlab lists a dump's contents before it starts a server: databases, tables, views, rows, and the server's family.
 
-The dumps in tests/fixtures/dumps are mariadb-dump's of MariaDB 10.11.19 and pg_dump's of PostgreSQL 15.18, of a club
-with members and visits. A row, a trigger and a procedure of it hold lines that look like statements of a dump.
+mariadb-dump of MariaDB 10.11.19 and pg_dump of PostgreSQL 15.18 made the dumps in tests/fixtures/dumps, of a club with
+members and visits. A row, a trigger and a procedure of the club contain lines that look like a dump's statements.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ def test_a_dump_that_cannot_become_a_database_is_refused_with_its_line(
     [
         ([USE.format("shop"), TABLE.format("t"), ROWS.format("t"), USE.format("b2")], "CREATE DATABASE /*!32312 IF NOT "
          "EXISTS*/ `b2`", "a second database, b2 beside shop"),
-        # --no-create-db has USE alone; with --databases of three the second is named.
+        # --no-create-db writes only USE; of three --databases the error names the second.
         (["USE `a`;\n", TABLE.format("t"), ROWS.format("t"), "USE `b`;\n", "USE `c`;\n"], "USE `b`", "b beside a"),
         (["USE `a`;\n", TABLE.format("t"), ROWS.format("t"), "USE `mysql`;\n"], "USE `mysql`", "the system's database"),
         ([VIEW.format("v"), VIEW.format("w")], "CREATE VIEW `v`", "views alone"),
@@ -127,7 +127,7 @@ def test_mysqls_dumps_are_refused_alike(parts: list[str], at: str, what: str, ve
         ([TABLE.format("t"), "INSERT  IGNORE INTO `t` VALUES (1);\n"], True),
         ([TABLE.format("t"), "REPLACE INTO `t` (`id`) VALUES (1);\n"], True),
         ([TABLE.format("t"), VIEW.format("v"), CODE], False),
-        # A hand that set them in.
+        # A user indented these lines by hand.
         (["  " + TABLE.format("t"), "  " + ROWS.format("t")], True),
         (["create table t (a int);\n", "insert into `t` values (1);\n"], True),
     ],

@@ -1,4 +1,5 @@
-"""A mysqldump that is sent to a server of the test's: what the server's refusals become, and what they tell of rows."""
+"""Restores of a mysqldump to a fake server: how the server's refusals are reported, and that they show no values of
+rows."""
 
 from __future__ import annotations
 
@@ -19,7 +20,7 @@ HEAD = b"-- MySQL dump 10.13  Distrib 8.0.33, for Linux (x86_64)\n-- Server vers
 TAIL = b"\n-- Dump completed on 2026-11-25 12:00:00\n"
 
 Refusals = dict[bytes, ServerError | LostError]
-"""What a server says to the statements that begin with some words."""
+"""The server's error for each statement that begins with these bytes."""
 
 
 class Connection(Client):
@@ -39,7 +40,7 @@ class Connection(Client):
                 if self.sent[-1].startswith(begin):
                     raise error
             return [], []
-        # As MySQL 5.7 to 9 and MariaDB read these: bits of a number, and a backslash that escapes nothing.
+        # MySQL 5.7 to 9 and MariaDB read the number as bits; in this mode a backslash escapes nothing.
         if self.sent[-1:] == [b"SET SQL_MODE=1048576"]:
             self.mode = "NO_BACKSLASH_ESCAPES"
         if self.sent[-1:] == [b"SET SQL_MODE='A\\NSI_QUOTES'"]:
@@ -51,7 +52,7 @@ class Connection(Client):
 
 
 class Server:
-    """The server of a restore."""
+    """The fake server of a restore."""
 
     home = socket = Path("/nowhere")
 
@@ -66,7 +67,7 @@ class Server:
 
 
 def restored(folder: Path, statements: bytes, refusals: Refusals | None = None) -> Connection:
-    """Restore a dump of these statements, and return the connection that it was sent over."""
+    """Restore a dump of these statements; return the connection that the restore used."""
     text = HEAD + statements + TAIL
     path = folder / "app.sql"
     path.write_bytes(text)
@@ -77,7 +78,7 @@ def restored(folder: Path, statements: bytes, refusals: Refusals | None = None) 
 
 
 def refused(folder: Path, statements: bytes, refusals: Refusals | None = None) -> EngineFailure:
-    """Return the failure of a dump that is refused."""
+    """Restore a dump that must be refused; return its failure."""
     with pytest.raises(EngineFailure) as raised:
         restored(folder, statements, refusals)
     return raised.value

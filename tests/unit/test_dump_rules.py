@@ -1,4 +1,4 @@
-"""Which statements of a mysqldump are sent, left out and refused; what becomes of the dump's code."""
+"""Which statements of a mysqldump are sent, left out or refused, and how the dump's code is changed."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def judged(text: bytes, flavour: str = "mysql", version: int = 80032) -> list[tu
         (b"LOCK TABLES `t` WRITE;", None),
         (b"SET @@GLOBAL.GTID_PURGED=/*!80000 '+'*/ 'a:1-5';", None),
         (b"SET @@SESSION.SQL_LOG_BIN= 0;", None),
-        (b"SET LOCAL SQL_LOG_OFF=0, LOCAL LOG_SLOW_QUERY=0 ;", None),  # mariadb-dump --skip-log-queries.
+        (b"SET LOCAL SQL_LOG_OFF=0, LOCAL LOG_SLOW_QUERY=0 ;", None),  # Written by mariadb-dump --skip-log-queries.
         (b"CHANGE MASTER TO MASTER_LOG_FILE='b', MASTER_LOG_POS=4;", None),
         (b"DELIMITER ;;\n/*!50106 CREATE*/ /*!50117 DEFINER=`r`@`%`*/ /*!50106 EVENT e DO a */;;", None),
     ],
@@ -110,7 +110,7 @@ def test_no_rule_takes_more_time_than_in_proportion(text: bytes) -> None:
     before = time.process_time()
     with suppress(DumpTextError):
         judged(text)
-    # A tenth of a second; by trying things twice it would be hours.
+    # It takes a tenth of a second; parsing parts twice would take hours.
     assert time.process_time() - before < 10
 
 

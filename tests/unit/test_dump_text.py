@@ -1,4 +1,4 @@
-"""How the text of a mysqldump is split, against a naive reader; in whatever pieces it comes, however hostile."""
+"""How the text of a mysqldump is split, compared with a naive reader, in pieces of any size and for hostile texts."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ VERSION = 50722
 
 
 class Pieces(io.BytesIO):
-    """A file that gives a few bytes at a time."""
+    """A file that returns only a few bytes at a time."""
 
     def __init__(self, text: bytes, most: int) -> None:
         super().__init__(text)
@@ -37,11 +37,11 @@ def texts(text: bytes, **more: object) -> list[bytes]:
 
 
 class Broken(Exception):
-    """What the naive reader raises."""
+    """The error of the naive reader."""
 
 
 def naive(text: bytes) -> list[bytes]:
-    """The statements of a text, read byte by byte."""
+    """Return the statements of a text, found byte by byte."""
     found: list[bytes] = []
     now, delimiter, opened, at = b"", b";", 0, 0
     while at < len(text):
@@ -125,7 +125,7 @@ def test_no_text_does_more_than_be_refused_and_nothing_that_is_sent_holds_a_comm
 
 
 def naive_comment(text: bytes) -> bool:
-    """Does a server that reads this text see a comment?"""
+    """Return whether a server that reads this text sees a comment."""
     try:
         return b" ".join(naive(text + b";")[0].split()) != b" ".join(text.split())
     except (Broken, IndexError):
@@ -137,7 +137,7 @@ def test_a_comment_of_a_version_is_opened_where_the_server_would_execute_it() ->
     assert texts(old) == [b"SELECT 1 , 2"]
     assert texts(new) == texts(maria) == [b"SELECT 1"]
     assert texts(new, version=80032) == [b"SELECT 1 , 2"]
-    # MariaDB leaves out what was written for MySQL 5.7 and later.
+    # MariaDB ignores comments for MySQL 5.7 and later.
     assert texts(old, flavour="mariadb", version=101106) == [b"SELECT 1"]
     assert texts(maria, flavour="mariadb", version=101106) == [b"SELECT 1 , 2"]
     assert texts(b"SELECT 1 /*M!110400 , 2 */;", flavour="mariadb", version=101106) == [b"SELECT 1"]
@@ -170,7 +170,7 @@ def test_a_statement_of_many_parts_takes_time_in_proportion(piece: bytes) -> Non
     before = time.process_time()
     (found,) = split(b"DELIMITER ;;\n" + piece * 100_000 + b";;\n")
     assert len(found.text) >= 100_000
-    # A fifth of a second; with the square of the number of parts it would be minutes.
+    # It takes a fifth of a second; quadratic time in the number of parts would be minutes.
     assert time.process_time() - before < 10
 
 

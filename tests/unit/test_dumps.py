@@ -1,4 +1,5 @@
-"""A dump as data of a script: what its head tells, what an experiment refuses, what keys hold, what stays of it."""
+"""A dump as a script's data: the contents of its head, refusals of an experiment, the keys of data, and what is
+kept."""
 
 from __future__ import annotations
 
@@ -43,7 +44,7 @@ def of_postgres(version: str = "15.6", *, form: int = 1, archive: tuple[int, int
 
     compression = b"\1" if archive >= (1, 15) else number(6)
     head = b"PGDMP" + bytes([*archive, 0, 4, 8, form]) + compression + number(1) * 7
-    # A table of contents that cannot be read is left to pg_restore.
+    # bufferlab leaves a table of contents that it cannot read to pg_restore.
     return head + text("shop") + text(version) + text("16.1 (Debian 16.1-1)") + b"\1" * 100
 
 
@@ -146,7 +147,7 @@ def test_a_program_without_a_network_sees_a_loopback_that_is_down(tmp_path: Path
         )  # fmt: skip
     assert running.wait(30) == 0
     lines = (tmp_path / "said").read_text().splitlines()
-    # Two lines of headings, the loopback, no address of IPv6, and the heading of no route.
+    # The lines are two headings, the loopback, no IPv6 address, and the heading of the empty routes.
     assert [line.split(":")[0].strip() for line in lines[2:3]] == ["lo"]
     assert lines[3:] == [line for line in lines[3:] if line.startswith("Iface")]
 
@@ -167,7 +168,7 @@ def test_a_dump_chooses_the_engine_and_is_kept_with_its_hash(tmp_path: Path) -> 
     assert (experiment.engine, experiment.workload.parameters["data"].asked) == ("mysql", "dump")
     assert (dump.path, dump.size_bytes) == (str(tmp_path / "app.dump"), len(of_mysql()))
     assert asked(tmp_path, of_postgres()).engine == "postgres"
-    # As run: read back without the file.
+    # The run's dump is read back without the file.
     (tmp_path / "app.dump").unlink()
     assert spec.loads(to_toml(experiment), "experiment.toml") == experiment
 
@@ -242,7 +243,7 @@ def bench(tmp_path: Path) -> Bench:
 
 
 def sweep(bench: Bench, heard: Heard, *, keep: bool) -> None:
-    """A sweep of a scripted server whose data are said to be a dump's."""
+    """Do a sweep on a scripted server whose data are declared to be a dump's."""
     path = bench.experiment(workload='name = "script"\nscript = "mine.sql"\ndata = "setup"', repetitions=1)
     path.with_name("mine.sql").write_text(SCRIPT)
     path.write_text(path.read_text().replace('engine = "fake"', 'engine = "fake_server"'))
@@ -291,7 +292,7 @@ def test_restored_data_that_are_kept_are_used_again_and_stay(bench: Bench) -> No
 
 def test_what_a_killed_sweep_left_of_restored_data_is_found_and_removed(bench: Bench) -> None:
     def killed(self: Datasets) -> None:
-        for descriptor in self._in_use.values():  # The kernel closes them.
+        for descriptor in self._in_use.values():  # The kernel closes these descriptors.
             os.close(descriptor)
 
     with pytest.MonkeyPatch.context() as patch:
@@ -309,7 +310,7 @@ def test_restored_data_that_another_sweep_verifies_stay(bench: Bench) -> None:
 
     def verified_by_another(self: Datasets) -> None:
         (key,) = self._in_use
-        with leftovers.loaders_kept_out(self._root, key):  # As that sweep holds the lock of the key.
+        with leftovers.loaders_kept_out(self._root, key):  # The test holds the lock of the key, as that sweep does.
             original(self)
             stayed.extend(leftovers.remove(leftovers.left_over()).values())
 

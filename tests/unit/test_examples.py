@@ -1,4 +1,4 @@
-"""Every example in a docstring of the package runs, and says what is true."""
+"""Every example in a docstring of the package runs and gives the stated result."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MODULES = sorted(
 def test_the_examples_in_docstrings_are_true() -> None:
     found = [test for name in MODULES for test in doctest.DocTestFinder().find(import_module(name), name)]
     runner = doctest.DocTestRunner()
-    # A run looks at the file of every module: those of docstrings without an example took most of the time.
+    # Running a docstring reads its module's file; skipping those without an example saves most of the time.
     outcomes = {test.name: runner.run(test) for test in found if test.examples}
     assert sum(outcome.attempted for outcome in outcomes.values()) >= 50
     assert [name for name, outcome in outcomes.items() if outcome.failed] == []

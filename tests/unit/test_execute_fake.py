@@ -1,4 +1,5 @@
-"""The fake engine follows the core's contract for every workload, in both loops, with phases: tests rest on it."""
+"""The fake engine follows the core's contract for every workload, in both loops, with phases: other tests rely on
+that."""
 
 from __future__ import annotations
 
@@ -22,7 +23,7 @@ PHASE = {"name": "scan", "source": "scan.sql", "text": "SELECT 1;", "variables":
 
 
 class Ran:
-    """What a run answered and said."""
+    """The answer and the events of a run."""
 
     def __init__(self, folder: Path, loaded: dict[str, Any], workload: dict[str, Any], **job: Any) -> None:
         engine, database = FakeBehaviour(), folder / "x.db"
@@ -43,7 +44,7 @@ class Ran:
         self.events = events
 
     def change(self, metric: str, phase: str = "measure") -> dict[str, int]:
-        """What a counter did between the edges of a window, by subject."""
+        """Return the growth of a counter between the edges of a window, by subject."""
         start, end = (self.edge(metric, phase, edge) for edge in ("start", "end"))
         return {subject: count - start.get(subject, 0) for subject, count in end.items()}
 

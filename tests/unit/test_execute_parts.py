@@ -97,7 +97,7 @@ def test_a_device_in_use_is_waited_for_within_a_bound_and_that_is_said(
             device_lock(tmp_path, share=False, patience=short),
         ):
             pass
-        # The first check is while the other still has it.
+        # At the first check the other still holds the lock.
         long = Patience(30.0, said.append, first.close)
         with device_lock(tmp_path, share=False, patience=long):
             pass
@@ -145,7 +145,7 @@ def test_a_copy_is_identical_private_and_out_of_the_page_cache(tmp_path: Path, m
 
 
 def _is_cached(path: Path) -> bool:
-    """Can the first page be read without waiting for the device? (preadv2(2), RWF_NOWAIT)"""
+    """Return whether the first page is in the page cache (preadv2(2), RWF_NOWAIT)."""
     with path.open("rb") as file:
         try:
             return os.preadv(file.fileno(), [bytearray(4096)], 0, os.RWF_NOWAIT) > 0
@@ -220,7 +220,7 @@ def test_rates_are_remembered_and_a_damaged_memory_is_no_error(tmp_path: Path) -
     rates.observe("transactions_per_s", 2000, 1.0)
     rates.observe("transactions_per_s", 4000, 1.0)
     rates.observe("load_bytes_per_s", 5, 0.0)
-    rates.observe("load_bytes_per_s", 100_000, 1.0)  # A database this small says nothing of a rate.
+    rates.observe("load_bytes_per_s", 100_000, 1.0)  # The load of such a small database does not show the rate.
     rates.save()
     again = KnownRates(tmp_path, "sqlite/tpcc", RATES)
     assert again.now.transactions_per_s == pytest.approx((0.9 * 2000 + 4000) / 1.9)
@@ -364,7 +364,7 @@ def test_a_worker_that_is_asked_to_stop_sends_what_it_has(tmp_path: Path) -> Non
         process.terminate()
         last = next(event for event in map(json.loads, process.stdout) if event["event"] == "result")
         assert process.stdin is not None
-        process.stdin.close()  # There is no other job.
+        process.stdin.close()  # The worker gets no further job.
         assert process.wait(timeout=10) == 0
     assert last["result"]["status"] == "interrupted"
 
@@ -433,7 +433,7 @@ def test_sizes_may_be_rounded_to_a_page_and_other_settings_hardly(
 
 
 def test_a_worker_imports_nothing_that_reads_or_keeps_results() -> None:
-    """Once in every run: half a second of imports would be most of a small sweep."""
+    """Each run starts a worker: half a second of imports would be most of a small sweep."""
     imported = "import sys\nfrom bufferlab.execute.run import worker\n"
     asked = f"{imported}worker.engine_of({{'engine': 'fake'}}).cancel()\nprint(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", asked], capture_output=True, text=True, check=True)

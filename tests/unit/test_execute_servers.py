@@ -1,4 +1,4 @@
-"""Sweeps on an engine that is a server: directories as databases, builds, what a server says beside its numbers."""
+"""Sweeps on an engine that is a server: directories as databases, builds, and a server's answers other than numbers."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def bench(tmp_path: Path) -> Bench:
 
 
 def entry(bench: Bench) -> Path:
-    """The only database in the cache."""
+    """Return the only database in the cache."""
     (manifest,) = (bench.cache / "data").glob("*/manifest.json")
     return manifest.parent
 
@@ -271,7 +271,7 @@ def test_as_root_the_default_places_are_ones_the_servers_user_can_reach(
 
 
 def _open(path: Path) -> None:
-    """Let others pass: pytest's folders are closed."""
+    """Let other users enter the folder: pytest's folders are closed to them."""
     path.mkdir(parents=True, exist_ok=True)
     for folder in (path, *path.parents):
         if folder.stat().st_uid == os.geteuid() and str(folder) not in ("/", "/tmp", "/var", "/var/tmp", "/root"):

@@ -1,4 +1,4 @@
-"""Sweeps on the fake engine, in this process: what is recorded, what fails, and what a failure leaves."""
+"""Sweeps on the fake engine in this process: what is recorded, what fails, and the files that a failure leaves."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_the_time_left_goes_to_nothing(bench: Bench) -> None:
         status.run for status in heard.states if status.run
     )
     assert heard.states[-1].done > 0.7
-    # A second on an idle host; a busy one has seen slower runs and expects more.
+    # On an idle host it is a second; on a busy one earlier runs were slower, so the estimate is higher.
     assert heard.states[-1].seconds_left < 2
 
 
@@ -197,7 +197,7 @@ def test_a_load_that_fails_for_some_points_fails_their_runs_alone(bench: Bench) 
     bench.measure(bench.experiment(sweep='load_behave = ["ok", "crash"]', knobs='pool_size = "64k"'), failing=2)
     assert statuses(bench) == {"ok": 2, "failed": 2}
     for run in bench.runs():
-        if run["status"] == "failed":  # Also the run for which the load was not tried again.
+        if run["status"] == "failed":  # Also for a run whose failed load was not tried again.
             assert run["failure"]["kind"] == "crash"
             assert run["failure"]["what"].startswith("the load of the database failed: the worker was ended by SIGSEGV")
             assert run["failure"]["hint"] == "see worker.log"
@@ -278,7 +278,7 @@ def test_a_link_in_the_place_of_a_log_is_not_followed(tmp_path: Path) -> None:
 
 
 def lose_a_run(bench: Bench, block: int) -> None:
-    """Remove the folder of a run of this block, as if it had not been done."""
+    """Remove the folder of a run of this block, as if the run had not been done."""
     shutil.rmtree(next(record.folder for record in bench.sweep().runs() if record.run.block == block))
 
 
@@ -312,7 +312,7 @@ def test_a_resume_does_all_of_a_block_that_another_boot_or_host_began_and_leaves
     assert aside.name in second
     (warning,) = heard.warned
     assert warning.what == "1 run of a block that another host or boot began is done again"
-    # Runs of this boot stay, though the folder tells of the first one.
+    # Runs of this boot stay, although the folder's host.json is from the first boot.
     lose_a_run(bench, block=1)
     bench.resume(heard)
     kept, last = ids_of_blocks(bench)
@@ -339,7 +339,7 @@ def test_the_boot_was_as_long_ago_as_the_kernel_says(monkeypatch: pytest.MonkeyP
 def test_a_resume_from_within_the_folder_works_in_the_one_around_it(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The folder above "." is "." again: a search upwards from there never ended."""
+    """The parent of "." is "." again: a search upwards from there once never ended."""
     bench.measure(bench.experiment(sweep='behave = ["crash", "ok"]', repetitions=1), failing=1)
     data_directory = storage.data_directory
 

@@ -1,4 +1,4 @@
-"""A directory's copy is what it was, byte by byte: files, holes, modes, empty folders; sockets are refused."""
+"""A directory's copy equals the original byte by byte: files, holes, modes, empty folders; sockets are refused."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MIB = 1 << 20
 
 
 def tree(root: Path) -> Path:
-    """A directory as a server leaves it: nested, with an empty folder and a file that is mostly a hole."""
+    """Return a directory like a server's: nested, with an empty folder and a file that is mostly a hole."""
     (root / "data" / "mysql").mkdir(parents=True)
     (root / "data" / "empty").mkdir()
     (root / "auth.json").write_text("{}")
@@ -45,7 +45,7 @@ def test_a_directorys_copy_is_identical_and_its_holes_are_holes(tmp_path: Path, 
 
 
 def test_what_is_protected_is_taken_from_the_top_down(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Who may write to a folder could put something else into it until the folder is taken."""
+    """A user with write access to a folder could put other files into it until bufferlab has taken the folder over."""
     source, fchmod = tree(tmp_path / "source"), os.fchmod
     taken: list[Path] = []
 
@@ -72,7 +72,7 @@ def test_a_link_that_takes_a_files_place_while_it_is_protected_is_not_followed(
 
     def swap_at_the_second() -> int:
         asked.append(1)
-        if len(asked) == 2:  # The folder's is the first.
+        if len(asked) == 2:  # The first call is for the folder.
             (source / "file").rename(tmp_path / "away")
             (source / "file").symlink_to(precious)
         return geteuid()

@@ -1,4 +1,5 @@
-"""Sweeps of every workload on the fake engine: settings of all owners, open loop, phases, and which data is kept."""
+"""Sweeps of every workload on the fake engine: settings of engine, workload and load, open loop, phases, and reused
+data."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Figures as people see them: names at the ends of lines, no line hidden by another, runs beside their own point."""
+"""Figures as people see them: names at the ends of lines, no line hidden by another, runs next to their own point."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ SIZES = (8.0, 16.0, 32.0, 40.0)
 
 
 def lines(*heights: tuple[float, ...], y_is_log: bool = False) -> PointsPlot:
-    """A line through SIZES for each of the looks, and a series of measured runs beside the first."""
+    """Return a plot with a line through SIZES for each style, and a series of measured runs next to the first line."""
     series, curves = [], []
     for place, ((label, look), ys) in enumerate(zip(LOOKS, heights, strict=False)):
         dots = tuple(Dot(x, f"{x:.0f} MiB", (), y, None, None) for x, y in zip(SIZES, ys, strict=True))
@@ -60,7 +60,7 @@ def svg(plot: PointsPlot | HistogramPlot) -> str:
 
 
 def texts(drawn: str) -> dict[str, tuple[float, float]]:
-    """Where each text of a figure begins, in points from the upper left corner."""
+    """Return where each text of a figure begins, in points from the upper left corner."""
     found = re.findall(r'<text [^>]*?x="([\d.]+)" y="([\d.]+)"[^>]*>([^<]+)</text>', drawn)
     return {text: (float(x), float(y)) for x, y, text in found}
 
@@ -96,7 +96,7 @@ def test_runs_stay_nearer_to_their_own_point_than_to_the_next() -> None:
     assert len(of_runs) == len(SIZES)
     for x, line in zip(SIZES, of_runs, strict=True):
         xs = [float(one) for one in line.get_xdata()]
-        # The last two points are nearest: 32 and 40.
+        # 32 and 40, the last two points, are nearest to each other.
         assert max(max(one / x, x / one) for one in xs) <= (40 / 32) ** 0.16
 
 
@@ -131,7 +131,7 @@ def test_ratios_near_one_fill_the_height_of_a_figure_over_time() -> None:
 
 
 def shown_at(axis: Axis) -> list[tuple[str, float, float]]:
-    """The words at a drawn axis, each with its ends from left to right in pixels."""
+    """Return the texts of a drawn axis, each with its left and right end in pixels."""
     figure = axis.get_figure()
     assert isinstance(figure, Canvas)
     figure.draw_without_rendering()
@@ -150,7 +150,7 @@ def test_numbers_of_a_narrow_axis_have_the_digits_that_tell_them_apart() -> None
 @pytest.mark.parametrize("names_at_ends", [True, False])
 @pytest.mark.parametrize("first_line", ["", "10 %\n"])
 def test_both_ends_of_an_axis_are_named_and_no_name_is_on_another(names_at_ends: bool, first_line: str) -> None:
-    """Pools of 31 to 189 MiB, as sweeps by shares have them."""
+    """The pools have 31 to 189 MiB, as in sweeps by shares of the database."""
     sizes = (31.0, 63.0, 94.0, 126.0, 158.0, 189.0)
     dots = tuple(Dot(x, f"{first_line}{x:.0f}.25 MiB", (), 500 / x, None, None) for x in sizes)
     series, points = (Series("model", dots, joined=True),), "Pool: asked (% of the database) and actual size"
@@ -168,7 +168,7 @@ def test_both_ends_of_an_axis_are_named_and_no_name_is_on_another(names_at_ends:
     [pytest.param(1.0, True, id="all-above-zero"), pytest.param(0.0, False, id="zero-has-no-logarithm")],
 )
 def test_panels_of_one_metric_share_the_kind_of_their_axis(lowest: float, is_log: bool) -> None:
-    """One panel alone would be logarithmic, the other linear: the same height would be two numbers."""
+    """One panel alone would be logarithmic and the other linear, so the same height would mean two numbers."""
     steep = replace(lines((500.0, 20.0, 5.0, 1.0), y_is_log=True), title="steep")
     flat = replace(lines((5.0, 4.0, 3.0, lowest)), title="flat")
     for plots in ((steep, flat), (flat, steep)):
@@ -185,7 +185,7 @@ def test_a_plot_without_another_beside_it_stays_as_it_is() -> None:
 
 
 def test_sizes_of_an_advice_have_room_between_their_names() -> None:
-    """Half of a step lies beyond both ends of the axis, so 125 and 150 % of the pool are nearer than they seem."""
+    """The axis extends half a step beyond both ends, so 125 and 150 % of the pool are nearer than they seem."""
     dots = tuple(Dot(0.64 * of, f"{of:.0f} %\n{0.64 * of:.0f} MiB", (), 1.0, None, None) for of in (100, 125, 150, 400))
     plot = PointsPlot("Pool", "Reads", (Series("", dots),), x_is_log=True, y_is_log=False, x_in_bytes=True)
     found = shown_at(draw_points(plot).axes[0].xaxis)

@@ -1,4 +1,4 @@
-"""What a sweep answers before its first run and between runs: when predictions are made, the table, and the page."""
+"""A sweep's answer before its first run and between runs: when predictions are made, the table, and the page."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def bench(tmp_path: Path) -> Bench:
 
 
 class Predictor:
-    """Stands for the generator: it keeps what it was asked; each point has ten reads fewer than the one before."""
+    """A stand-in for the generator that keeps its arguments; each point has ten reads fewer than the one before."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, ends: Exception | None = None) -> None:
         self.asked: list[tuple[Server, list[int]]] = []
@@ -193,7 +193,7 @@ def test_an_answer_that_cannot_be_made_is_a_warning_once_and_costs_no_run(bench:
     assert [problem.what for problem in heard.warned] == ["the answer so far cannot be shown: by nothing"]
 
 
-#: The servers whose cells docs/prediction.md has, by the rules that predict them.
+#: The servers that have cells in docs/prediction.md, by the rules that predict them.
 SERVERS = MappingProxyType(
     {
         "innodb": "MySQL 5.7.22",
@@ -205,7 +205,7 @@ SERVERS = MappingProxyType(
 
 
 def rows_below(heading: str) -> list[list[str]]:
-    """The rows of the first table below a heading of docs/prediction.md."""
+    """Return the rows of the first table below a heading of docs/prediction.md."""
     below = DOCS.read_text().split(f"### {heading}\n")[1].split("\n### ")[0]
     return [[cell.strip() for cell in line.strip("|").split("|")] for line in below.splitlines() if line[:1] == "|"]
 

@@ -1,4 +1,5 @@
-"""A sweep on a cluster, with a small stand-in for Ray: what comes home, what is refused, and what ends it."""
+"""A sweep on a cluster, with a small stand-in for Ray: the runs that arrive, the refusals, and the events that end
+it."""
 
 from __future__ import annotations
 
@@ -77,7 +78,7 @@ def test_a_sweep_of_one_block_needs_no_merge(experiment: spec.Experiment, parts:
 
 
 def _dies(after: int, times: int = 1) -> Callable[[StandIn, Node, Mapping[str, Any]], Says]:
-    """The node of the first tasks dies after so many items."""
+    """Return a task in which the node of the first tasks dies after this many items."""
     left = [times]
 
     def work(cluster: StandIn, node: Node, order: Mapping[str, Any]) -> Says:
@@ -166,7 +167,7 @@ def _other_data(items: Says) -> Says:
 
 
 def _changed(items: Says, pattern: bytes, to: bytes) -> Says:
-    """The same items with other bytes, as many as before."""
+    """Yield the same items with some bytes replaced by as many other bytes."""
     for item in items:
         if isinstance(item, dict) and item["event"] == "piece":
             item = {**item, "data": re.sub(pattern, to, item["data"])}
@@ -222,7 +223,7 @@ def test_what_no_node_of_ours_would_send_is_refused_and_does_not_count(
         items = cluster.does(node, order)
         return spoil(items) if node.name == "one" and order["block"] == 1 else items
 
-    # One node alone does block 2 first, and a good one does what is missing.
+    # The only node does block 2 first; then a good node does the missing blocks.
     cluster = StandIn(parts, names=["one"], work=work)
     result, told = gathered(gathering, cluster)
     assert re.search(what, told.words), told.words
@@ -253,7 +254,7 @@ def test_a_node_that_says_nothing_is_ended_and_its_block_goes_to_another(
 def test_a_node_is_silent_only_while_home_listens(
     gathering: Gathering, parts: list[Path], monkeypatch: pytest.MonkeyPatch, listens: bool
 ) -> None:
-    """Home may check a large trace for minutes; what is said meanwhile waits."""
+    """The command may check a large trace for minutes; messages that arrive meanwhile wait."""
     now, cluster, check = [0.0], StandIn(parts), Gathering.check
 
     def poll(tasks: Sequence[Any], seconds: float) -> list[Any]:
@@ -284,7 +285,7 @@ def test_a_node_that_is_refused_and_goes_on_is_ended(gathering: Gathering, parts
 
 
 class _Babble:
-    """A task that does not end when it is asked to."""
+    """A task that does not end on request."""
 
     def __init__(self, order: Mapping[str, Any]) -> None:
         self._items = iter([{"event": "begun", "resumed": bool(order["host"])}])
@@ -375,7 +376,7 @@ def test_an_altered_block_is_done_anew(gathering: Gathering, parts: list[Path]) 
 
 
 def test_a_run_that_is_sent_again_is_taken_once(gathering: Gathering, parts: list[Path]) -> None:
-    """The node's host goes on with its block and does not heed what home has."""
+    """The node's host continues its block and ignores the list of runs that the command has already."""
 
     def sends_all(cluster: StandIn, node: Node, order: Mapping[str, Any]) -> Says:
         runs = 0
@@ -452,7 +453,7 @@ def test_options_of_a_command_come_to_its_nodes_as_they_are(options: SweepOption
 def test_a_full_disk_at_home_ends_the_sweep_and_what_is_home_is_kept(
     gathering: Gathering, parts: list[Path], monkeypatch: pytest.MonkeyPatch, foreseen: bool
 ) -> None:
-    """Refused before a parcel comes, or where the disk refuses a piece."""
+    """The command is refused before a parcel comes, or ends when the disk refuses a piece."""
     taken, real = [0], Arriving.take
 
     def take(self: Arriving, data: object) -> None:
@@ -481,7 +482,7 @@ _usage = namedtuple("_usage", ["total", "used", "free"])
 
 
 def test_what_is_whole_is_merged_without_a_cluster(gathering: Gathering, parts: list[Path]) -> None:
-    """The command may have been killed before it merged."""
+    """The command may have been killed before it merged the complete blocks."""
     gathered(gathering, StandIn(parts))
     merged, lacking = resume_on_cluster(gathering.path, "nobody.invalid:1", Silent())
     assert lacking == []

@@ -24,7 +24,7 @@ from support.fleet import BLOCKS, StandIn, gathered, measured_parts, runs_of
 
 
 class Killed(BaseException):
-    """What a test raises where a kill would end the process."""
+    """The exception that a test raises in place of a kill of the process."""
 
 
 @pytest.fixture(scope="module")
@@ -38,7 +38,7 @@ def parts(bench: Bench) -> list[Path]:
 
 
 def whole(bench: Bench, parts: list[Path], out: Path, blocks: range) -> Gathering:
-    """A sweep of these blocks, all of which are home."""
+    """Return a sweep of these blocks, whose files have all arrived."""
     gathering = Gathering.create(out, spec.load(bench.experiment(repetitions=BLOCKS)), blocks, NodeOptions())
     assert gathered(gathering, StandIn(parts))[0]["status"] == "whole"
     return gathering
@@ -54,7 +54,7 @@ def test_a_resume_after_a_kill_takes_the_folder_that_was_merged(
 ) -> None:
     gathering = whole(bench, parts, tmp_path, range(BLOCKS))
     stem = gathering.path.stem
-    (tmp_path / stem).mkdir()  # Somebody else's, so that the sweep gets a number.
+    (tmp_path / stem).mkdir()  # Another user's folder has the name, so the sweep gets a number.
     with monkeypatch.context() as patch:
         patch.setattr(Gathering, moment, killed)
         with pytest.raises(Killed):
@@ -120,7 +120,7 @@ def test_nodes_keep_nothing_of_a_sweep_that_ends_with_refused_settings(tmp_path:
 def test_runs_that_were_set_aside_outlive_the_head_of_the_cluster(
     bench: Bench, parts: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arrived: bool
 ) -> None:
-    """A second host had begun the block anew, of which no file is home yet. A folder without any run is removed."""
+    """A second host had begun the block again, but none of its files has arrived. A folder without runs is removed."""
     experiment = spec.load(bench.experiment(repetitions=BLOCKS))
     gathering = Gathering.create(tmp_path, experiment, range(BLOCKS), NodeOptions())
 

@@ -1,4 +1,4 @@
-"""A node's side of a sweep on a cluster, without Ray: the process that does a block, and what comes home of it."""
+"""A node's side of a sweep on a cluster, without Ray: the process that does a block, and the files that it sends."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def _gathering(bench: Bench, **settings: Any) -> Gathering:
 
 
 class Here(StandIn):
-    """One node, which is this process."""
+    """A cluster of one node, which is this process."""
 
     def nodes(self) -> list[Node]:
         return [Node("here", "here", 1)]
@@ -83,7 +83,7 @@ def _order(gathering: Gathering) -> dict[str, Any]:
 
 
 def _take(receiver: Receiver, item: Item) -> bool:
-    """Whether a run is home now."""
+    """Return whether a run has arrived completely."""
     if item["event"] == "begun":
         receiver.begun(resumed=item["resumed"])
     return item["event"] in ("parcel", "piece") and receiver.take(item) is not None
@@ -136,7 +136,7 @@ def test_a_place_that_another_node_of_the_host_holds_is_waited_for_and_then_refu
 def test_a_block_is_continued_by_the_booted_system_that_began_it_alone(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """After a reboot, and where two nodes share a cache, the folder is another system's, which home may know."""
+    """After a reboot, or if two nodes share a cache, the folder is another system's; the command may have its runs."""
     sweep = bench.measure(bench.experiment(repetitions=1)).folder
     room = bench.root / "room"
     (room / "out").mkdir(parents=True)

@@ -1,4 +1,5 @@
-"""Files of a sweep folder on their way home: cut by a node, written again by home, which bounds names and sizes."""
+"""Files of a sweep folder on their way to the command: a node cuts them, and the command writes them and limits names
+and sizes."""
 
 from __future__ import annotations
 

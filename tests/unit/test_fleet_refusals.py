@@ -1,4 +1,5 @@
-"""What `run --ray` refuses before Ray is asked: no Ray, another one, no token, nobody there; and who imports Ray."""
+"""Refusals of `run --ray` before it asks Ray: no Ray, another version, no token, no cluster; and which modules import
+Ray."""
 
 from __future__ import annotations
 
@@ -119,7 +120,7 @@ def test_a_cluster_must_know_our_token_and_refuse_to_work_without(
 
 
 def test_a_question_tells_its_command_line_no_token_and_ends_with_its_asker(tmp_path: Path) -> None:
-    """Ray is not needed: what is looked at is the process that becomes it."""
+    """Ray is not needed: the test checks the process that becomes it."""
     package = tmp_path / "ray" / "scripts"
     package.mkdir(parents=True)
     for folder in (package, package.parent):

@@ -1,4 +1,4 @@
-"""Which node does which block next, and when a block has gone round often enough."""
+"""Which node does which block next, and when a block has been tried often enough."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files that bufferlab did not make stay, and none is written where a link leads."""
+"""Files that bufferlab did not make stay, and bufferlab writes no file through a link."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def bench(tmp_path: Path) -> Bench:
 
 @pytest.fixture
 def victim(tmp_path: Path) -> Path:
-    """Somebody's folder with a folder and a file in it."""
+    """Return another user's folder with a folder and a file in it."""
     (tmp_path / "victim" / "photos").mkdir(parents=True)
     (tmp_path / "victim" / "photos" / "one.jpg").write_bytes(b"x")
     return tmp_path / "victim"
@@ -92,7 +92,7 @@ def test_a_folder_in_runs_that_only_looks_half_written_stays(sweep: SweepFolder)
 
 
 def tar(*members: tuple[str, dict[str, object]]) -> tarfile.TarFile:
-    """An archive of these members: a name and the fields of its header; of a file, its content."""
+    """Return an archive of these members: a name and the fields of its header; for a file, its content."""
     file = io.BytesIO()
     with tarfile.open(fileobj=file, mode="w") as archive:
         for name, fields in members:
@@ -162,7 +162,7 @@ def test_an_archive_keeps_its_links_inside_and_loses_setuid(tmp_path: Path) -> N
 
 @pytest.fixture
 def open_folder() -> Iterator[Path]:
-    """A folder that every user can pass."""
+    """Yield a folder that every user can enter."""
     with tempfile.TemporaryDirectory(prefix="bufferlab-test-", dir="/var/tmp") as folder:
         Path(folder).chmod(0o755)
         yield Path(folder)

@@ -1,4 +1,5 @@
-"""The frames of a server's pool: where its memory is, what is followed, and when what was seen is not believed."""
+"""The frames of a server's pool: the pool's memory, the calls that are followed, and when the record is not
+believed."""
 
 from __future__ import annotations
 
@@ -40,7 +41,7 @@ def test_innodbs_pool_is_its_private_memory_in_chunks_and_postgresqls_is_shared(
     assert frames.pool_regions(MAPS, POSTGRES) == ((0x7F0050000000, 0x7F0059000000),)
     small = replace(MYSQL, settings={"innodb_buffer_pool_chunk_size": str(8 << 20)})
     assert len(frames.pool_regions(MAPS, small)) == 3
-    # MariaDB that has no chunks says 0.
+    # A MariaDB without chunks reports 0.
     assert frames.pool_regions(MAPS, replace(MYSQL, settings={"innodb_buffer_pool_chunk_size": "0"})) == chunks
     # With large pages.
     segment = "7f0060000000-7f0068000000 rw-s 00000000 00:11 229418    /SYSV00000000 (deleted)\n"
@@ -97,7 +98,7 @@ def test_a_kernel_that_refuses_the_programs_is_told_with_its_reason(monkeypatch:
 
 
 def rows(sites: list[int]) -> tuple[Any, Any]:
-    """Reads with these marks, each behind an eviction."""
+    """Return reads with these marks, each after an eviction."""
     kinds = np.array([EVICT, READ] * len(sites), np.uint8)
     marks = np.zeros(2 * len(sites), np.uint8)
     marks[1::2] = sites
@@ -153,6 +154,6 @@ def test_any_marks_are_judged(sites: list[int]) -> None:
 @pytest.mark.parametrize("pool_pages", [256, 1024, 1 << 20])
 def test_the_largest_ring_of_a_pool_is_told_as_one(pool_pages: int) -> None:
     ring = min(constants.RING_READS, pool_pages // 8)
-    # Each read of a scan fills the frame that was filled a whole ring before.
+    # Each read of a scan fills the frame that was filled one whole ring before.
     assert ring < constants.ring_reads("postgres", pool_pages) < pool_pages / 3
     assert constants.ring_reads("mysql", pool_pages) == 0

@@ -1,4 +1,4 @@
-"""Pages that InnoDB's page cleaner keeps free: what a lower innodb_lru_scan_depth would give, or why it should stay."""
+"""Pages that InnoDB's page cleaner keeps free: the gain of a lower innodb_lru_scan_depth, or the reason to keep it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ POOL = 8192.0
 
 
 def _seen(free: float, came: tuple[float, ...], instances: int = 1, depth: int = 1024, misses: int = 1000) -> Seen:
-    """Return a look of a second for each number of pages that came in."""
+    """Return a look with one second for each number of pages that entered the pool."""
     settings = {"innodb_lru_scan_depth": str(depth), "innodb_buffer_pool_instances": str(instances)}
     made = seen({**COUNTS, "misses": misses}, replace(FACTS, settings=settings, page_size_bytes=16384))
     levels = {"pool_pages": POOL, "free_pages": free}

@@ -1,4 +1,4 @@
-"""Generated page accesses against measured runs: reads of pools, and pages and gets of each table and index."""
+"""Generated page accesses compared with measured runs: reads of pools, and pages and gets of each table and index."""
 
 from __future__ import annotations
 
@@ -92,7 +92,8 @@ def test_mysql_reads_what_it_was_measured_to_read() -> None:
 
 
 def _traced(run: Path) -> tuple[dict[str, Any], dict[str, tuple[float, float]]]:
-    """Return a traced run, and of each table and index its gets a transaction and its pages in 50 transactions.
+    """Return a traced run, and for each table and index the gets per transaction and the distinct pages in 50
+    transactions.
 
     Stretches of equally many accesses stand for those of 50 transactions.
     """
@@ -121,8 +122,8 @@ def _census(job: dict[str, Any]) -> dict[str, tuple[float, float]]:
 def test_sqlites_tables_are_touched_as_the_trace_tells() -> None:
     """The same transactions, one connection: gets and pages in 50 transactions of each table and index.
 
-    Most gets were equal, all but two within 1 %. The index of orders had 2.9 % fewer: SQLite gives pages other numbers
-    when it balances, and the trace tells of that as of creations.
+    Most gets were equal, all but two within 1 %. The index of orders had 2.9 % fewer gets: when SQLite balances a tree,
+    it renumbers pages, and the trace shows these as creations.
     """
     _, traced = _traced(FIXTURES / "sweeps/traced/runs/d572da74c614882f")
     census = _census(_job("sqlite", _sqlite_pools(3962), warm_up={"transactions": 400}, window_transactions=400))
@@ -133,7 +134,8 @@ def test_sqlites_tables_are_touched_as_the_trace_tells() -> None:
 
 
 def test_innodbs_tables_are_touched_as_the_trace_tells() -> None:
-    """Eight connections, the same transactions: gets of each table. Warehouses and districts wait for locks.
+    """Eight connections, the same transactions: gets of each table. Sessions wait for locks of warehouses and
+    districts.
 
     Pages in 50 transactions are a few more on a server, where eight transactions overlap.
     """
@@ -152,7 +154,7 @@ def test_innodbs_tables_are_touched_as_the_trace_tells() -> None:
 
 @cache
 def _postgres() -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return what was counted in a traced run of PostgreSQL 17.2, and the same transactions generated."""
+    """Return the counts of a traced run of PostgreSQL 17.2, and those of the same transactions generated."""
     told = json.loads((FIXTURES / "prediction/postgres-17-census.json").read_text())
     job = _job(
         "postgres",
@@ -168,8 +170,8 @@ def _postgres() -> tuple[dict[str, Any], dict[str, Any]]:
 def test_postgres_tables_are_touched_as_the_trace_tells() -> None:
     """Eight connections, the same transactions: gets of each table, and its pages in 50, 500 and 2,000 transactions.
 
-    Rows of WAREHOUSE and DISTRICT are waited for there, by sessions that keep the page pinned, so that nobody can
-    prune it. In 50 transactions a server's overlap.
+    On the server, sessions wait for rows of WAREHOUSE and DISTRICT and keep the page pinned, so that no session can
+    prune it. A server's transactions overlap, which matters in 50 transactions.
     """
     told, run = _postgres()
     waits = {"warehouse", "district"}
@@ -185,7 +187,7 @@ def test_postgres_tables_are_touched_as_the_trace_tells() -> None:
 
 
 def test_postgres_reads_what_it_was_measured_to_read() -> None:
-    """The run that the rules were set beside: the error of its reads was -0.1 %."""
+    """The run from which the rules were made: the error of its reads was -0.1 %."""
     told, run = _postgres()
     assert run["pools"][0]["misses"] == pytest.approx(told["reads"], rel=0.02)
 
@@ -211,7 +213,8 @@ def test_what_has_no_rules_is_refused_by_name() -> None:
 
 
 def test_fewer_warehouses_stand_for_a_scale_that_sqlite_cannot_number() -> None:
-    """400 warehouses: a pool reads what its part for 2 reads, three seeds together. ITEM keeps its frames."""
+    """In 400 warehouses a pool reads as much as the proportional pool in 2, three seeds together. ITEM keeps its
+    frames."""
     job = _job("sqlite", _sqlite_pools(800_000), warm_up={"transactions": 200_000}, workload={"warehouses": 400})
     run = _generate({**job, "simulated_warehouses": 2})
     assert run["way"] == {"name": "for_more", "warehouses": 2, "one_in": 1}

@@ -1,4 +1,4 @@
-"""Predictions from no run at all: the command, its sweep folder, what it refuses, and measured runs beside it."""
+"""Predictions without any run: the command, its sweep folder, its refusals, and a comparison with measured runs."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def bench(tmp_path: Path) -> Bench:
 
 
 def written(folder: Path, **told: Any) -> Path:
-    """The path of an experiment of a few hundred transactions."""
+    """Write an experiment of a few hundred transactions; return its path."""
     usual = {"knobs": "", "on_cap": "report", "measure": 'transactions = 300\nmax_duration = "5s"', "repetitions": 3}
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / "nothing-run.toml"
@@ -86,7 +86,7 @@ def written(folder: Path, **told: Any) -> Path:
 
 
 def predict(bench: Bench, experiment: Path | str, **overrides: Any) -> dict[str, Any]:
-    """What --json prints, without the report's figures."""
+    """Return what --json prints, without the report's figures."""
     with bench.in_environment():
         return told_of(predict_sweep(Path(experiment), Overrides(**overrides), bench.out).folder)
 
@@ -181,7 +181,7 @@ def test_one_thread_and_many_generate_the_same(tmp_path: Path, monkeypatch: pyte
 
 
 def test_ctrl_c_ends_all_threads_of_a_long_prediction(bench: Bench, tmp_path: Path) -> None:
-    """Windows of minutes are generated at once: the command ends in a moment all the same."""
+    """Windows of minutes are generated at once; the command still ends within a moment."""
     path = written(tmp_path, **SQLITE | {"measure": 'transactions = 1500000\nmax_duration = "5s"'})
     process = bench.start("predict", path, "--out", bench.out)
     wait_until(lambda: bool(list(bench.out.glob("*/plan.json"))), "a sweep folder")
@@ -229,7 +229,7 @@ def test_postgres_is_predicted_without_a_server(bench: Bench, tmp_path: Path) ->
         assert (run["model"], generated["rules"], generated["engine_version"]) == ("postgres", "postgres", "17")
         assert "not_calibrated" not in [one["name"] for one in run["verdicts"]]
         assert generated["simulated"] == {"warehouses": 1, "one_in": 1, "error": None}
-        # As pg_relation_size adds up: a quarter of the 417.3 MB of 4 warehouses, and ITEM.
+        # The sum of pg_relation_size: a quarter of the 417.3 MB of 4 warehouses, and ITEM.
         assert 104e6 < generated["database_bytes"] < 118e6
 
 
@@ -253,7 +253,7 @@ def test_a_scale_that_no_memory_holds_says_how_it_was_simulated(
     assert f"100 warehouses stand for {warehouses:,}" in (bench.sweep_path() / "report.md").read_text()
 
 
-# What is refused, by its name and with the exit code.
+# Refusals, by name and with the exit code.
 
 
 @pytest.mark.parametrize(
@@ -329,11 +329,11 @@ def test_a_resume_with_another_seed_or_server_is_refused(bench: Bench, tmp_path:
         assert (ended.code, "predicted_from" in ended.err) == (65, True)
 
 
-# How far to believe it.
+# Verdicts: reasons to doubt a prediction.
 
 
 def predictions(path: Path, server: generated.Server) -> dict[tuple[str, ...], Prediction]:
-    """The first run of each point, by its swept settings."""
+    """Return the first run of each point, by its swept settings."""
     experiment = load(path)
     target = generated.generated(experiment, server, Overrides(), experiment)
     runs = target.plan.runs[: len(target.plan.points)]
@@ -414,7 +414,7 @@ def test_a_warm_up_that_a_cap_would_fail_goes_on_until_the_pool_is_warm(tmp_path
 
 
 def test_a_gate_that_opens_before_the_pool_has_turned_over_is_told(tmp_path: Path) -> None:
-    """Misses are flat after 20 stretches of transactions, which fill a fifth of the pool."""
+    """Misses no longer change after 20 stretches of transactions, which fill only a fifth of the pool."""
     path = written(tmp_path, **MYSQL | {"sweep": 'pool_size = ["70MiB"]', "on_cap": "fail"})
     (told,) = predictions(path, MYSQL_57).values()
     (doubt,) = told.verdicts
@@ -460,7 +460,8 @@ def test_hot_rows_of_innodb_fit_where_they_lie_side_by_side(bench: Bench) -> Non
 
 
 def test_hot_rows_of_postgres_know_the_database_and_where_its_knee_is(bench: Bench) -> None:
-    """100,000 rows have 2,703 heap pages, 275 of the key and 241 of the index on k, and each index a meta page."""
+    """100,000 rows have 2,703 heap pages, 275 pages of the key and 241 of the index on k, with a meta page in each
+    index."""
     asked = {"engine": "postgres", "profile": "smoke", "set_knobs": (("server", "postgres-17"),)}
     document = predict(bench, "hot-rows", **asked, sweep=(("hot_rows", ("90%", "200%")),))
     inside, beyond = (mean["value"] for mean in means(document, "reads_per_transaction"))
@@ -472,7 +473,8 @@ def test_hot_rows_of_postgres_know_the_database_and_where_its_knee_is(bench: Ben
 
 
 def test_hot_rows_that_postgres_moves_lie_together_when_the_window_begins(bench: Bench) -> None:
-    """Of 1,500 scattered rows in 1,024 frames statements miss 0.6 pages at first, and few once all have moved."""
+    """With 1,500 scattered rows and 1,024 frames a statement misses 0.6 pages at first, and few once all rows have
+    moved."""
     asked = (("server", "postgres-17"), ("rows", "200000"), ("pool_size", "8MiB"), ("update_percent", "10"))
     sweep = (("hot_rows", ("1500",)), ("layout", ("scattered",)))
     document = predict(bench, "hot-rows", engine="postgres", profile="quick", set_knobs=asked, sweep=sweep)
@@ -499,7 +501,7 @@ def test_nothing_is_called_measured_where_nothing_was_run(bench: Bench) -> None:
 
 
 def test_a_doubt_about_one_group_of_points_is_not_told_of_the_others(bench: Bench) -> None:
-    """The scan depth is 20 % of the frames of 16 KiB, and 5 % of those of 4 KiB."""
+    """The scan depth is 20 % of the frames with pages of 16 KiB, and 5 % with pages of 4 KiB."""
     asked = {"engine": "mysql", "set_knobs": (("server", "mysql-5.7"),)}
     sweep = (("page_size", ("4k", "16k")), ("layout", ("scattered",)), ("hot_rows", ("1000", "2000", "3000")))
     with bench.in_environment():
@@ -510,7 +512,7 @@ def test_a_doubt_about_one_group_of_points_is_not_told_of_the_others(bench: Benc
     assert doubt.count("page_size 16KiB") == 3
 
 
-# Measured runs beside it.
+# Comparison with measured runs.
 
 
 def test_shares_are_of_the_database_that_mysql_told(bench: Bench) -> None:

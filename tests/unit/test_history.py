@@ -1,4 +1,4 @@
-"""Histories: their order, sweeps set apart, changes with their sizes, and rules."""
+"""Histories: the order of sweeps, sweeps set apart, changes with their sizes, and rules."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def sweep(place: int, points: dict[str, Values], **more: Any) -> SweepTold:
 
 
 def many(count: int = 20, change: float = 1.1, at: int = 12, **more: Any) -> list[SweepTold]:
-    """Sweeps of two points; from one on the first point reads more."""
+    """Return `count` sweeps of two points; from sweep `at` on the first point reads more."""
     random = np.random.default_rng(1)
     found = []
     for place in range(count):
@@ -64,7 +64,7 @@ def many(count: int = 20, change: float = 1.1, at: int = 12, **more: Any) -> lis
 
 @pytest.fixture
 def read(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Sweeps]:
-    """Read sweeps that are at hand in place of folders."""
+    """Replace the reading of folders by these sweeps."""
 
     def reading(sweeps: Sequence[SweepTold], order: Path | None = None, names: Sequence[str] = ()) -> Sweeps:
         by_path = {one.path: one for one in sweeps}
@@ -153,7 +153,7 @@ def test_a_change_to_the_better_makes_no_rule_hold_whose_limit_would_go_unseen(l
 def test_the_figure_says_how_many_panels_it_leaves_out_and_how_many_of_them_have_a_change(
     changing: int, said: str
 ) -> None:
-    """Ten settings make ten panels, of which eight are drawn, those with a change first."""
+    """Ten settings give ten panels; eight are drawn, those with a change first."""
     random = np.random.default_rng(1)
     noise = np.exp(random.normal(0, 0.01, (20, 10)))
     sweeps = []

@@ -1,4 +1,5 @@
-"""Settings of the host are put back: after success, after failure, after the death of whoever changed them."""
+"""Settings of the host are restored: after success, after failure, and after the death of the process that changed
+them."""
 
 from __future__ import annotations
 
@@ -27,7 +28,7 @@ with host_settings.changed(Path(sys.argv[1]), "0", Path(sys.argv[2])):
 
 @pytest.fixture
 def setting(tmp_path: Path) -> Path:
-    """A file that stands for one below /sys."""
+    """Return a file that stands for one below /sys."""
     file = tmp_path / "read_ahead_kb"
     file.write_text("128\n")
     return file
@@ -43,7 +44,7 @@ def value(file: Path) -> str:
 
 
 def holder(setting: Path, journal: Path) -> subprocess.Popen[str]:
-    """A process that has changed the setting and lives."""
+    """Start a process that has changed the setting and stays alive."""
     process = subprocess.Popen(
         [sys.executable, "-c", _HOLD, str(setting), str(journal)], stdout=subprocess.PIPE, text=True
     )
@@ -53,7 +54,7 @@ def holder(setting: Path, journal: Path) -> subprocess.Popen[str]:
 
 
 def end(process: subprocess.Popen[str]) -> None:
-    """As a machine out of memory would: it has no time to put anything back."""
+    """Kill the process, as the kernel does when memory runs out: it cannot restore anything."""
     process.send_signal(signal.SIGKILL)
     process.communicate()
 
@@ -69,7 +70,7 @@ def test_the_old_value_comes_back_after_success(setting: Path, journal: Path) ->
 def test_a_value_that_the_kernel_rounds_is_put_back_too(
     setting: Path, journal: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Read-ahead is of whole pages: 5 KiB become 4."""
+    """Read-ahead is in whole pages: the kernel rounds 5 KiB to 4."""
     read = host_settings._value
     monkeypatch.setattr(host_settings, "_value", lambda file: "4" if read(file) == "5" else read(file))
     with host_settings.changed(setting, "5", journal) as read_back:

@@ -1,4 +1,5 @@
-"""The parts of private servers that need none: finding, fetching, option files, conditions, programs."""
+"""The parts of private servers that can be tested without a server: finding, fetching, option files, conditions,
+programs."""
 
 from __future__ import annotations
 
@@ -51,7 +52,8 @@ def script(path: Path, text: str) -> Path:
 
 @pytest.fixture(autouse=True)
 def servers_run_as_we_do(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Another user could not reach pytest's folders; a script of a test stands for a program."""
+    """Run servers as this user: another user could not enter pytest's folders, where a test's script stands for a
+    program."""
     monkeypatch.setattr(version_call, "server_user", lambda: None)
     monkeypatch.setattr(version_call, "program_behind", lambda binary, *_: binary)
 
@@ -122,7 +124,7 @@ def test_a_name_that_was_not_fetched_says_how_to_fetch_it(cache: Path, monkeypat
 
 
 class Npm:
-    """An npm on PATH that does what a test wants."""
+    """A script in place of npm on PATH that does what a test wants."""
 
     def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self.folder = folder
@@ -278,7 +280,7 @@ def test_a_redo_log_has_one_size() -> None:
 def test_each_instance_of_a_pool_is_one_chunk_unless_another_is_asked_for(
     flavour: str, version: str, asked: dict[str, int], chunk: int | None
 ) -> None:
-    """Chunks of 1 MiB hold 63 or 64 pages of 16 KiB, by where their memory happens to begin."""
+    """A chunk of 1 MiB holds 63 or 64 pages of 16 KiB, depending on the address at which its memory begins."""
     knobs = {"pool_size": 210 * MIB - 16_384, **asked}
     written = option_file.with_one_chunk(flavour, version, option_file.server_settings(flavour, version, knobs))
     assert written.get("innodb_buffer_pool_chunk_size") == (None if chunk is None else str(chunk))
@@ -328,7 +330,7 @@ def test_an_adaptive_hash_index_and_a_change_buffer_are_told() -> None:
 def test_a_private_server_may_prepare_all_statements_of_all_connections_and_a_point_may_say_how_many(
     tmp_path: Path,
 ) -> None:
-    """The default is 16,382: a batch of another length is another statement."""
+    """The default is 16,382 prepared statements; each length of a batch is a separate statement."""
     lines = written({}, tmp_path).splitlines()
     assert [line for line in lines if "max_prepared" in line] == ["max_prepared_stmt_count = 1048576"]
     lines = written({"max_prepared_stmt_count": "9"}, tmp_path).splitlines()
@@ -338,7 +340,7 @@ def test_a_private_server_may_prepare_all_statements_of_all_connections_and_a_po
 
 
 class Asked(Client):
-    """A connection to a server with one table, whose name has a quote; it keeps what it is asked."""
+    """A connection to a server with one table, whose name contains a quote; it keeps the statements that it gets."""
 
     engine = "mysql"
 
@@ -370,7 +372,8 @@ def test_a_name_that_has_a_quote_stays_one_name() -> None:
 def test_a_compressed_table_is_known_by_its_first_page_and_has_no_shape(
     tmp_path: Path, flags: int, compressed: bool
 ) -> None:
-    """FLAG of information_schema.INNODB_TABLESPACES: 21 is MariaDB's full_crc32, 41 has a KEY_BLOCK_SIZE of 8."""
+    """In FLAG of information_schema.INNODB_TABLESPACES, 21 is MariaDB's full_crc32, and 41 has a KEY_BLOCK_SIZE of
+    8."""
     (tmp_path / "data").mkdir()
     first = bytearray(16_384)
     struct.pack_into(">I", first, 54, flags)

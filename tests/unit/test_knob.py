@@ -1,4 +1,4 @@
-"""Settings: what may be written, the one text each value has, and the value the core takes."""
+"""Settings: accepted spellings, the one canonical text of each value, and the value that the core gets."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def knob(kind: KnobKind, **more: Any) -> Knob:
 
 
 def outcome(read: Callable[[Any], Any], value: object) -> Any:
-    """What reading a value gives, or how it is refused."""
+    """Return the value read, or the refusal."""
     try:
         return read(value)
     except UnitError as error:

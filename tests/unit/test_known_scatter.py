@@ -1,4 +1,4 @@
-"""Sweeps of one or two runs a point rest on the scatter that repeated runs of others showed, and on nothing less."""
+"""Sweeps of one or two runs a point use at least the scatter that repeated runs of other sweeps showed."""
 
 from __future__ import annotations
 
@@ -39,7 +39,8 @@ def test_the_table_holds_the_committed_sweeps_as_they_are(tool: dict[str, Any]) 
 
 
 def test_the_derived_scatter_bounds_what_was_planted(tool: dict[str, Any]) -> None:
-    """Variances drawn from floor^2 + events / count: the bound is above the truth, and not far."""
+    """The variances are drawn from floor^2 + events / count: the derived bound is above the truth, and not far above
+    it."""
     rng = np.random.default_rng(11)
     planted = KnownScatter(0.01, 20.0, 0)
     rows = [
@@ -81,7 +82,8 @@ def drawn(rng: np.random.Generator, means: list[float], blocks: int, noise: floa
 def test_points_that_are_alike_are_told_apart_no_more_often_than_an_interval_may(
     blocks: int, noise: float, most: int
 ) -> None:
-    """Also where two runs scatter three and ten times what is known: 400 sweeps, 5 % are 20, its error 4."""
+    """Also if two runs scatter three or ten times the known scatter. Of 400 sweeps 5 % are 20, with a standard error of
+    4."""
     rng = np.random.default_rng(5)
     sweeps = [drawn(rng, [9.0] * 3, blocks, noise, 0.02) for _ in range(400)]
     claimed = sum(judge_sweep(found, range(3)).span.resolved for found in sweeps)
@@ -90,7 +92,8 @@ def test_points_that_are_alike_are_told_apart_no_more_often_than_an_interval_may
 
 @pytest.mark.parametrize(("blocks", "least"), [(1, 200), (2, 185)])
 def test_a_plain_step_is_claimed_and_its_interval_holds_the_truth(blocks: int, least: int) -> None:
-    """Two runs a point may have an interval of their own, at 95 %: 200 sweeps, 190 are expected, its error 3."""
+    """Two runs a point may have their own interval, at 95 %: of 200 sweeps 190 are expected, with a standard error of
+    3."""
     rng = np.random.default_rng(6)
     holds = 0
     for _ in range(200):

@@ -1,4 +1,4 @@
-"""The labs: their pages show the commands that tools/labs runs, and an interrupted one goes on where it stopped."""
+"""The labs: their pages show the commands that tools/labs runs, and an interrupted lab continues where it stopped."""
 
 from __future__ import annotations
 
@@ -28,16 +28,17 @@ def labs(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
 
 
 class Bufferlab:
-    """Stands for ./bufferlab: notes the calls, makes the folders of sweeps and reports, and fails where it is told."""
+    """A stand-in for ./bufferlab: notes its calls, makes the folders of sweeps and reports, and fails as a test
+    asks."""
 
     def __init__(self, labs: ModuleType, monkeypatch: pytest.MonkeyPatch, able: dict[str, bool]) -> None:
         self.calls: list[tuple[str, ...]] = []
         self.codes: dict[str, int] = {}
-        """Exit codes by the word that a call must hold."""
+        """The exit code of a call that contains this word."""
         self.has_typst = True
         self.installs: list[tuple[str, ...]] = []
         self.places: list[str] = []
-        """The folders that the doctor was asked about."""
+        """The folders on which `doctor` was called."""
         self._able = able
         monkeypatch.setattr(labs, "ended", self.ended)
         monkeypatch.setattr(subprocess, "run", self.doctor)
@@ -131,7 +132,8 @@ def test_what_is_whole_is_not_measured_again_and_what_was_stopped_goes_on(
 
 
 def test_ctrl_c_waits_until_the_command_has_tidied_up(tmp_path: Path) -> None:
-    """A shell sends Ctrl-C to the whole group: here the command interrupts its parent, and ends by itself later."""
+    """A shell sends Ctrl-C to the whole process group. Here the command interrupts its parent and ends by itself
+    later."""
     command = "import os, signal, sys, time; os.kill(os.getppid(), signal.SIGINT); time.sleep(0.5); sys.exit(130)"
     tool = "import pathlib, sys, labs; print(labs.ended(pathlib.Path(sys.argv[1]), sys.executable, '-c', sys.argv[2]))"
     told = subprocess.run(
@@ -228,7 +230,8 @@ def test_a_page_that_is_not_there_is_refused_by_name(
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_ends_the_command_before_the_tool(labs: ModuleType, tmp_path: Path, number: signal.Signals) -> None:
-    """Ctrl-C reaches the command from the terminal, SIGTERM as the tool passes it on. Its tidying is waited for."""
+    """Ctrl-C reaches the command from the terminal, SIGTERM through the tool. The tool waits until the command has
+    cleaned up."""
     tidied, log = tmp_path / "tidied", tmp_path / "log"
     answers = (
         f"trap 'sleep 0.2; touch {tidied}; exit 1' TERM; kill -{number:d} $PPID; [ {number:d} = 2 ] && kill -TERM $$"

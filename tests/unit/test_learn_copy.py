@@ -1,4 +1,4 @@
-"""A private copy of a build: its programs are copied, and its other files are where they are beside the original."""
+"""A private copy of a build: the programs are copied, and the other files are found at the same relative places."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from bufferlab.learn import private_copy
 
 
 def installed(root: Path, prefix: str) -> Build:
-    """A PostgreSQL whose program lies below `root` as it does below the root of a host."""
+    """Return a PostgreSQL whose program lies below `root` as it does below a host's root."""
     binary = root / prefix / "postgres"
     binary.parent.mkdir(parents=True)
     for program in (binary, binary.with_name("initdb"), binary.with_name("psql")):
@@ -27,7 +27,7 @@ def installed(root: Path, prefix: str) -> Build:
 def test_the_programs_are_files_of_their_own_and_what_is_beside_and_above_them_is_found_as_before(
     tmp_path: Path,
 ) -> None:
-    # As Debian has it: the files for all hosts are four folders above the program.
+    # In Debian's layout the shared files are four folders above the program.
     build = installed(tmp_path / "usr", "lib/postgresql/17/bin")
     share = tmp_path / "usr/share/postgresql/17/postgres.bki"
     share.parent.mkdir(parents=True)
@@ -54,7 +54,7 @@ def test_a_program_that_is_a_link_is_copied_from_where_it_lies(tmp_path: Path) -
 def test_a_folder_above_that_this_user_cannot_list_is_no_obstacle(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As of a home below a folder of homes with mode 0711, which root alone can list."""
+    """For example a home below a folder of homes with mode 0711, which only root can list."""
     build = installed(tmp_path / "homes", "mine/pg/bin")
     (tmp_path / "homes/mine/pg/share").mkdir()
     hidden, listed, access = tmp_path / "homes", os.listdir, os.access

@@ -1,4 +1,5 @@
-"""The experiment on a MariaDB without names: of what a load passes, it takes what the server's counters say."""
+"""The experiment on a MariaDB without names: of the places that a load passes, it takes those that fit the server's
+counters."""
 
 from __future__ import annotations
 
@@ -67,10 +68,10 @@ def named(
     ("found", "told"),
     [
         ({(0x100, "%di"): named(100), (0x140, "%r14"): named(100)}, (0x100, "%di")),
-        # The entry is an attempt, or of another page; a register behind it is not.
+        # The entry is also passed for attempts, or for other pages; the register at a later place is right.
         ({(0x100, "%di"): named(140), (0x140, "%r14"): named(100)}, (0x140, "%r14")),
         ({(0x100, "%di"): named(100, 0.2), (0x140, "+0(%bx)"): named(100)}, (0x140, "+0(%bx)")),
-        # One page again and again is that of another get.
+        # A place that names the same page again and again belongs to another get.
         ({(0x140, "%r12"): named(100, distinct=2), (0x130, "+0(%bx)"): named(100)}, (0x130, "+0(%bx)")),
         ({(0x140, "%r12"): named(100, 0.5)}, None),
         ({(0x140, "%r12"): named(2, of_site=2)}, None),

@@ -1,4 +1,4 @@
-"""`learn --pid`: the build of a process that runs, its program even without a name, and every refusal."""
+"""`learn --pid`: the build of a running process, its program even if the file was removed, and every refusal."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ Start = Callable[..., subprocess.Popen[bytes]]
 
 @pytest.fixture
 def start() -> Iterator[Start]:
-    """Starts processes, which end with the test; returns once they run their own program."""
+    """Yield a function that starts a process and returns once it runs its own program; the processes end with the
+    test."""
     with ExitStack() as stack:
 
         def started(*command: str | Path, program: Path | None = None) -> subprocess.Popen[bytes]:
@@ -39,7 +40,7 @@ def start() -> Iterator[Start]:
 
 @pytest.fixture(autouse=True)
 def versions(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> dict[bytes, str]:
-    """The versions that programs tell, by their content; an empty cache."""
+    """Return the versions that programs report, by their content; the cache is empty."""
     monkeypatch.setenv("BUFFERLAB_CACHE", str(tmp_path / "cache"))
     told: dict[bytes, str] = {}
 
@@ -53,7 +54,7 @@ def versions(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> dict[bytes, str
 
 @pytest.fixture
 def mariadbd(tmp_path: Path) -> Path:
-    """A program of a server's name."""
+    """Return a program with a server's name."""
     return Path(shutil.copy("/bin/sleep", tmp_path / "mariadbd"))
 
 
@@ -153,7 +154,7 @@ def test_a_process_that_this_user_may_not_look_at_is_refused_with_both_ways(
 def test_a_server_that_sees_other_files_is_refused_and_a_service_that_sees_ours_is_not(
     sees_others: bool, start: Start, mariadbd: Path
 ) -> None:
-    """As in a container, and as of a service of systemd with PrivateTmp."""
+    """Tested for a container, and for a systemd service with PrivateTmp."""
     over = f"mount -t tmpfs tmpfs {mariadbd.parent} && cp /bin/sleep {mariadbd} && " if sees_others else ""
     inner = ("/bin/sh", "-c", f"{over}exec {mariadbd} 60")
     process = start("unshare", "--mount", "--propagation", "private", *inner, program=mariadbd)

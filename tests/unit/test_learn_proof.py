@@ -1,4 +1,4 @@
-"""The proof of a build's sites: a run of a made-up server agrees with its counters, and each planted fault is told."""
+"""The proof of a build's sites: a made-up server's run agrees with its counters, and each planted fault is reported."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ DTYPE = np.dtype(list(WORDS.record))
 GET, READ, CREATE, EVICT = (WORDS.kinds.index(kind) for kind in ("get", "read", "create", "evict"))
 GET_IF_IN_POOL, PREFETCH = (WORDS.kinds.index(kind) for kind in ("get_if_in_pool", "prefetch"))
 NO_RING, PINNED_AGAIN, IN_SCAN = 5, 6, 9
-"""Values of `latch`: a first pin without a ring, a further one, and a first one in the ring of a scan."""
+"""Values of `latch`: a first pin without a ring, a further pin, and a first pin in a scan's ring."""
 PIN, READS, GROWS, VICTIM = range(4)
 """The numbers of the sites."""
 SITES: Sequence[dict[str, Any]] = [
@@ -35,12 +35,12 @@ SITES: Sequence[dict[str, Any]] = [
 ]  # fmt: skip
 TABLE, GROWN, CATALOGUE, DROPPED = 16_400, 16_500, 1_259, 16_600
 LATE = 1 << 60
-"""A moment on the clock of a host that has run for decades: a float does not hold its nanoseconds."""
+"""A time on the clock of a host that has run for decades: a float cannot hold its nanoseconds."""
 
 
 @dataclass
 class Server:
-    """A pool whose every access is recorded and counted: the naive model that a proof is held against."""
+    """A naive pool that records and counts every access; the tests compare a proof with it."""
 
     seed: int
     pages: int = 128
@@ -51,7 +51,7 @@ class Server:
     existing: set[int] = field(default_factory=lambda: {TABLE, GROWN, CATALOGUE})
     edges: list[tuple[str, Edge]] = field(default_factory=list)
     numbers: list[int] = field(default_factory=lambda: [0] * 4)
-    """Gets, reads, creations, evictions."""
+    """The counts of gets, reads, creations and evictions."""
     grown: int = 0
     lesson: ClassVar[Lesson] = LESSON
 
@@ -116,7 +116,7 @@ class Server:
                 self.get(TABLE, self.chosen.randint(0, 999))
 
     def worked(self, accesses: int = 2600) -> Server:
-        """Do what the windows of a proof do."""
+        """Do the accesses of a proof's windows."""
         for block in range(2 * self.pages):
             self.get(CATALOGUE, block)
         self.edge("start", with_pool=True)
@@ -139,7 +139,7 @@ class Server:
         is_empty: bool = True,
         uncounted: Sequence[int] = (),
     ) -> Proof:
-        """The proof of its run, of records that `changed` has made of its own."""
+        """Return the proof of the run, with the run's records changed by `changed`."""
         rows = changed(np.asarray(self.rows, DTYPE))
         build = Build("some", "postgres", f"{major}.1", Path("postgres"))
         records = Records(rows, list(self.relations), uncounted)
@@ -173,12 +173,12 @@ def only(rows: Any, kind: int) -> Any:
 
 
 def attempts(rows: Any) -> Any:
-    """Every thirtieth eviction is tried once before, in vain."""
+    """Add a failed attempt before every thirtieth eviction."""
     return np.insert(rows, tried := only(rows, EVICT)[::30], rows[tried])
 
 
 def of_resident_pages(rows: Any) -> Any:
-    """Every thirtieth read is told of a page that is resident: the one that was got last."""
+    """Make every thirtieth read name a resident page: the page of the last get."""
     chosen, pins = only(rows, READ)[::30], np.flatnonzero(rows["site"] == PIN)
     last = pins[np.searchsorted(pins, chosen) - 1]
     for name in ("object", "page"):
@@ -202,7 +202,7 @@ def gets_of_another_register(rows: Any) -> Any:
 
 
 def more_creations(rows: Any) -> Any:
-    """A function that grows a relation is passed by one call in ten that does not."""
+    """Add a tenth of the creations again: calls of a function that grows relations, which did not grow one."""
     return np.insert(rows, more := only(rows, CREATE)[::10], rows[more])
 
 
@@ -289,7 +289,7 @@ def test_a_page_that_the_question_itself_moved_is_allowed(server: Server) -> Non
 
 
 class Innodb(Server):
-    """The pool of a MySQL: a miss is a get and then a read, and a creation is told before the pool is looked at."""
+    """A MySQL's pool: a miss is a get and then a read, and a creation is recorded before the pool is searched."""
 
     lesson: ClassVar[Lesson] = MysqlLesson()
 
@@ -319,7 +319,7 @@ class Innodb(Server):
         self._make_room()
         self.pool[relation, self.grown] = None
         self.grown += 1
-        # A page that was freed is taken again: where it is in the pool that is a get.
+        # A freed page is used again; if it is in the pool, that counts as a get.
         again = self.chosen.choice(list(self.pool))
         self.record(CREATE, again, GROWS, is_counted=False)
         self.record(GET, again, PIN)
@@ -386,14 +386,14 @@ def test_gets_at_a_site_that_the_server_does_not_count_are_not_compared_but_are_
         return changed
 
     assert any("gets are of pages" in one for one in of_innodb.proved(more(5000), uncounted=[further]).wrong)
-    # A get that is told behind that of a miss comes before its read.
+    # A get that is recorded after the get of a miss comes before the miss's read.
     wrong = of_innodb.proved(more(0), uncounted=[further]).wrong
     assert not any("of kind get" in one for one in wrong), wrong
     assert any("of kind get + get_if_in_pool were recorded" in one for one in of_innodb.proved(more(0)).wrong)
 
 
 def once_more(kind: int) -> Callable[[Any], Any]:
-    """Every thirtieth access of a kind is told twice."""
+    """Record every thirtieth access of a kind twice."""
 
     def changed(rows: Any) -> Any:
         chosen = only(rows, kind)[::30]
@@ -406,14 +406,14 @@ def test_only_creations_may_be_of_pages_that_are_there(of_innodb: Server) -> Non
     reads = len(only(np.asarray(of_innodb.rows, DTYPE), READ)[::30])
     assert of_innodb.proved(once_more(CREATE)) == of_innodb.proved()
     found = of_innodb.proved(once_more(READ))
-    # The last one may be behind the last edge.
+    # The last read may be after the last edge.
     assert found.came_again in (reads - 1, reads)
     assert any(f"{found.came_again} of " in one and "in the pool already" in one for one in found.wrong), found.wrong
     assert any("of kind read were recorded" in one for one in found.wrong), found.wrong
 
 
 def of_one_page(rows: Any) -> Any:
-    """Creations name the page that was read last, which is there."""
+    """Make creations name the page that was read last, which is resident."""
     chosen, reads = only(rows, CREATE), only(rows, READ)
     last = reads[np.searchsorted(reads, chosen) - 1]
     for name in ("object", "page"):
@@ -474,7 +474,8 @@ def test_the_loss_of_a_pages_last_move_is_noticed(data: st.DataObject) -> None:
 
 
 def of_15(server: Server) -> Server:
-    """The same run, as a server of 15 counts it: growth is a get and a read, and has no counter of its own."""
+    """Return the same run as a server of version 15 counts it: growth is a get and a read, and has no separate
+    counter."""
 
     def counted(edge: Edge) -> Edge:
         get, read, create, _ = edge.counted

@@ -1,4 +1,4 @@
-"""The registers that name pages: one is chosen that names resident pages alone, where the load passes as often."""
+"""The registers that hold a page: the chosen one names only resident pages, at a place passed as often as the site."""
 
 from __future__ import annotations
 
@@ -23,18 +23,20 @@ SITE, NEAR, FAR = 0x500, 0x4F0, 0x4E0
 """A site, and two places before it."""
 BEFORE = [(0, 0), *((7, number) for number in range(10))]
 AFTER = [(7, number) for number in range(5, 15)]
-"""The resident pages before the load and after it. The first is what a place that fetches constants seems to name."""
+"""The resident pages before the load and after it. The first is the page that a place with constant registers seems to
+name."""
 OTHERS = [(7, 1_000), (8, 3)]
 
 
 @dataclass
 class Host:
-    """A private server whose load passes places, and the kernel's links to them."""
+    """A private server whose load passes places, and the kernel's links to these places."""
 
     passed: Mapping[int, int]
-    """How often a load passes each place."""
+    """The number of times that a load passes each place."""
     share: Mapping[tuple[int, str], float]
-    """The share of resident pages that a register names there; other registers name none."""
+    """The share of resident pages among those that a register names at a place; other registers name no resident
+    page."""
     spools: list[Path] = field(default_factory=list)
     loads: int = 0
 
@@ -74,7 +76,7 @@ class Host:
 
 
 def site(offset: int, *tries: tuple[int, list[str]], fetch: str = "?") -> dict[str, Any]:
-    """A get whose page is in an unknown place, with the places to try."""
+    """Return a get whose page is in an unknown place, with the places to try."""
     places = [{"offset": at, "byte": at & 0xFF, "registers": names} for at, names in tries]
     return {"at": "?", "kinds": ["get"], "offset": offset, "byte": 0xE8, "fetch": [fetch, fetch, "\\0", "\\0"],
             "tries": places}  # fmt: skip
@@ -84,7 +86,7 @@ def found(
     monkeypatch: pytest.MonkeyPatch, sites: list[dict[str, Any]], passed: Mapping[int, int],
     share: Mapping[tuple[int, str], float],
 ) -> list[dict[str, Any]]:  # fmt: skip
-    """The sites with the registers that are found."""
+    """Return the sites with the registers that were found."""
     host = Host(passed, share)
     for name in ("attached", "recorded"):
         monkeypatch.setattr(recording, name, getattr(host, name))
@@ -170,7 +172,7 @@ EVERYWHERE = {(at, name): 1.0 for at in (SITE, NEAR, FAR) for name in ("%bx", "%
         ({SITE: 500, NEAR: 500}, [(SITE, ["%cx", "%ax"]), (NEAR, ["%bx"])], (SITE, "%ax")),
         ({SITE: 500}, [(SITE, ["%bx", "%r12", "%ax"])], (SITE, "%bx")),
         ({SITE: 500}, [(SITE, ["%cx", "%r12", "%ax"])], (SITE, "%r12")),
-        # What is tried later is not passed as often as what was tried first, and each round has its own count.
+        # A place tried later is passed another number of times than the first one, so each round has its own count.
         ({SITE: 500, NEAR: 501}, [(NEAR, ["%bx", "%r12"])], (NEAR, "%bx")),
     ],
     ids=["exact before near", "exact later", "nearer", "the site itself", "the site later", "kept first", "kept later",

@@ -1,4 +1,5 @@
-"""Entries of learnt builds: what is kept comes back, what is no entry or could be another's work is refused."""
+"""Entries of learnt builds: a stored entry comes back; other files, and files that another user may have written, are
+refused."""
 
 from __future__ import annotations
 
@@ -87,7 +88,7 @@ def test_an_entry_that_is_kept_comes_back_as_it_was(cache: Path) -> None:
 
 
 def of_mariadb(**other: Any) -> dict[str, Any]:
-    """The settings of MariaDB's entry, with other values at its second site."""
+    """Return the settings of MariaDB's entry, with other values at its second site."""
     first, second, *rest = SETTINGS_OF_MARIADB["site"]
     return {**SETTINGS_OF_MARIADB, "site": [first, {**second, **other}, *rest]}
 
@@ -99,7 +100,7 @@ def test_an_entry_of_mariadb_has_gets_that_the_server_does_not_count(cache: Path
         with pytest.raises(DataFileError):
             learnt.store(entry(settings=of_mariadb(**other)))
     sites = [{**site, "fetch": site["fetch"][:4]} for site in SETTINGS_OF_MARIADB["site"]]
-    with pytest.raises(DataFileError):  # Without a flag there is nothing that it could change.
+    with pytest.raises(DataFileError):  # Without the field `flag` no kind can depend on it.
         learnt.store(entry(settings={**SETTINGS_OF_MARIADB, "fields": learnt.FIELDS_OF_MARIADB, "site": sites}))
     with pytest.raises(DataFileError):
         learnt.store(entry(settings={**SETTINGS_OF_INNODB, "site": [
@@ -133,7 +134,7 @@ ANY = st.recursive(
 
 
 def places(one: Any, at: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
-    """The ways to all values of a document."""
+    """Return the paths to all values of a document."""
     inner = one.items() if isinstance(one, dict) else enumerate(one) if isinstance(one, list) else ()
     return [at, *(place for key, value in inner for place in places(value, (*at, key)))]
 
@@ -155,7 +156,8 @@ KINDS = {"get", "get_if_in_pool", "read", "create", "evict", "prefetch"}
 
 
 def is_of_the_form(found: LearntEntry) -> bool:
-    """Whether code that uses an entry may rely on it: all is of its type, and a number is one that the core takes."""
+    """Return whether code that uses an entry may rely on it: each value has its type, and each number is one that the
+    core accepts."""
     settings = found.settings
     places = [place for site in settings["site"] for place in (site, site.get("inside", site))]
     return (
@@ -194,7 +196,7 @@ def test_a_changed_file_is_an_entry_of_the_right_form_or_refused(
         assert (refused.where, refused.what[:27]) == (str(file), "these are no learnt sites: ")
         return
     assert is_of_the_form(found), found
-    # The core reads it, and finds it of no program of this host.
+    # The core can read the entry, but no program of this host has its hash.
     with pytest.raises(EnvironmentLackingError):
         learnt.require_instructions(found.settings, Path(__file__))
     page_sites.PageSites(found.server, dict(found.settings)).job(build(file), {"path": "", "limit_bytes": 0})
@@ -344,7 +346,7 @@ needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="NOT TESTED: only root
 
 @pytest.fixture
 def roots_own() -> Any:
-    """A folder of root in a folder in which everybody may write."""
+    """Yield a folder of root inside a folder in which every user may write."""
     above = Path("/var/tmp")
     assert above.stat().st_mode & 0o1002 == 0o1002
     place = above / f"bufferlab-test-learnt-{os.getpid()}"
@@ -503,7 +505,7 @@ def of(binary: Path, **other: Any) -> LearntEntry:
 
 @pytest.fixture
 def own_build(roots_own: Path, monkeypatch: pytest.MonkeyPatch) -> Build:
-    """A build that no table lists, in a folder of root; entries of it are kept beside it."""
+    """Return a build that no table lists, in a folder of root; its entries are stored in this folder."""
     monkeypatch.setenv("BUFFERLAB_CACHE", str(roots_own / "cache"))
     shutil.copy(BINARY, roots_own / "postgres")
     return build(roots_own / "postgres")

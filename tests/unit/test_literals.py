@@ -1,4 +1,4 @@
-"""Values and names in statements: whatever a text holds, the server reads it back whole, and nothing of it as SQL."""
+"""Values and names in statements: the server reads any text back completely, and executes no part of it as SQL."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ Reader = Callable[[str], tuple[str, str]]
 
 
 def plain(sql: str, quote: str = "'") -> tuple[str, str]:
-    """The text of a literal at the begin of `sql`, and what follows: a doubled quote is one, all else is itself."""
+    """Return the text of a literal at the start of `sql`, and the rest: a doubled quote is one quote, all other
+    characters stand for themselves."""
     assert sql[0] == quote
     text, place = "", 1
     while True:
@@ -33,7 +34,7 @@ def plain(sql: str, quote: str = "'") -> tuple[str, str]:
 
 
 def escaped(sql: str) -> tuple[str, str]:
-    """The same where a backslash escapes; what is neither a quote nor a backslash needs none before it."""
+    """Return the same if a backslash escapes; only quotes and backslashes need one before them."""
     assert sql[0] == "'"
     text, place = "", 1
     while True:
@@ -49,13 +50,13 @@ def escaped(sql: str) -> tuple[str, str]:
 
 
 def conforming(sql: str) -> tuple[str, str]:
-    """PostgreSQL's reading with standard_conforming_strings = on: only E'...' has escapes."""
+    """Read like PostgreSQL with standard_conforming_strings = on: only E'...' has escapes."""
     sql = sql.lstrip(" ")
     return escaped(sql[1:]) if sql[0] in "eE" else plain(sql)
 
 
 def old(sql: str) -> tuple[str, str]:
-    """PostgreSQL's reading with standard_conforming_strings = off: every text has escapes."""
+    """Read like PostgreSQL with standard_conforming_strings = off: every text has escapes."""
     return escaped(sql.lstrip(" ").removeprefix("E"))
 
 
@@ -70,7 +71,7 @@ def test_a_text_never_ends_its_literal(engine: str, read: Reader, first: str, se
     for words, value in zip(READ, (first, second), strict=True):
         assert rest.startswith(words)
         told, rest = read(rest[len(words) :])
-        # No server's text may hold the character NUL, and MySQL's would not need it.
+        # PostgreSQL's texts cannot contain the character NUL, and MySQL's need no escape for it.
         assert told == value.replace("\0", "")
     assert rest == ""
 

@@ -1,4 +1,5 @@
-"""Attaching to a server that runs: where probes would go, every refusal by name, and what a trace's file tells."""
+"""Attaching to a running server: the places of the probes, every refusal by name, and the contents of a trace's
+file."""
 
 from __future__ import annotations
 
@@ -63,7 +64,7 @@ def running(binary: Path) -> Iterator[subprocess.Popen[bytes]]:
 
 @pytest.fixture
 def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[subprocess.Popen[bytes]]:
-    """A process whose binary is taken for a build that is known, on a host that can trace."""
+    """Yield a process whose binary counts as a known build, on a host that can trace."""
     shutil.copy("/bin/sleep", tmp_path / "mysqld")
     monkeypatch.setattr(page_sites, "known", lambda table, binary, in_use: SITES)
     monkeypatch.setattr(live_trace, "native", lambda: SimpleNamespace(live_trace_check=lambda: None))
@@ -208,7 +209,7 @@ def test_another_processor_is_refused(server: subprocess.Popen[bytes], monkeypat
 
 
 def ended(spool: Path, rows: list[tuple[int, int, int, int]], **told: Any) -> LiveTrace:
-    """A trace whose file has rows of time, object, page and thread."""
+    """Return a finished trace whose file has rows of time, object, page and thread."""
     records = np.zeros(len(rows), list(page_trace_words().record))
     for name, column in zip(("t_ns", "object", "page", "thread"), zip(*rows, strict=True), strict=False):
         records[name] = column

@@ -1,4 +1,4 @@
-"""How long a look takes, as it is told before and while it lasts: beside a look over a fake server."""
+"""The duration of a look, as announced before and during it, compared with a look at a fake server."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def at(monkeypatch: pytest.MonkeyPatch) -> Iterator[Bench]:
 
 @pytest.mark.parametrize(
     ("within_s", "tier", "times", "evicted_per_s"),
-    # 60 evictions a second are foretold; 10 times 1,024 and 4,096 frames are wanted.
+    # 60 evictions a second are forecast; the look needs 10 times 1,024 and 4,096 evictions.
     [(60, "misses", 1.25, 60), (600, "misses", 1.25, 60), (600, "misses", 2, 256), (180, "full", 1.25, 60)],
 )
 def test_the_time_told_is_the_time_taken(
@@ -38,7 +38,7 @@ def test_the_time_told_is_the_time_taken(
     taken_s = at.clock.now_s - begun_s
     if evicted_per_s == 60:
         assert ready.pace.look_s(ready.planned) == pytest.approx(taken_s, abs=0.08 * taken_s)
-    # Once the rate of this look is known, the bar tells when the answer comes.
+    # Once the rate of this look is known, the progress bar shows when the answer comes.
     for now_s, done, left_s in told:
         if now_s - begun_s > 20:
             assert now_s + left_s - begun_s == pytest.approx(taken_s, abs=0.1 * taken_s + 2)

@@ -1,4 +1,5 @@
-"""The models of buffer managers: which server has which, how their settings follow, and what the core refuses."""
+"""The models of buffer managers: the model of each server, the settings that follow from others, and the core's
+refusals."""
 
 from __future__ import annotations
 
@@ -18,7 +19,7 @@ from bufferlab.results.window import Window
 
 
 def seen(server: Server, frames: int, objects: Sequence[PagesOfObject], ran: Mapping[str, int] | None = None) -> Traced:
-    """What a model may know of a run with eight connections that sampled nothing."""
+    """Return the facts that a model gets about a run with eight connections and without samples."""
     nothing = Window({}, {}, None)
     return Traced(server, Pool(frames, {}), nothing, 1, 8, objects, ran or {}, list)
 
@@ -88,7 +89,7 @@ def test_mysql_between_the_versions_that_were_measured_is_doubted_by_name(versio
 
 
 def rings(version: str, frames: int, traced_frames: int = 1000, **ran: int) -> dict[str, Any]:
-    """The settings of PostgreSQL's model with 8 connections."""
+    """Return the settings of PostgreSQL's model with 8 connections."""
     objects = [
         PagesOfObject(name=name, first_page=1000 * place, pages=pages)
         for place, (name, pages) in enumerate(
@@ -117,7 +118,7 @@ def rings(version: str, frames: int, traced_frames: int = 1000, **ran: int) -> d
         ("18.0", 92 * 31, {}, 32),
         ("18.6", 100_000, {"io_combine_limit": 1 << 20, "io_max_combine_limit": 128 << 10}, 32 + 16 * 16),
         ("18.6", 100_000, {"io_combine_limit": 1 << 20, "io_max_combine_limit": 1 << 20}, 100_000 // 92),
-        # As a server is shipped, with 128 MB: 752 kB.
+        # A server as shipped, with 128 MB, has rings of 752 kB.
         ("18.6", 16_384, {"max_connections": 100, "max_wal_senders": 10}, 94),
         ("19rc1", 16_384, {"max_connections": 100, "max_wal_senders": 10}, 94),
         ("19rc1", 16_384, {"max_connections": 260, "max_wal_senders": 10}, 49),

@@ -1,4 +1,4 @@
-"""The memory that is left, from /proc/meminfo as hosts and strangers have it."""
+"""The free memory, from files /proc/meminfo of real hosts and from malformed ones."""
 
 from __future__ import annotations
 

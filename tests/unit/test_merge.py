@@ -1,4 +1,5 @@
-"""Blocks of one plan in several folders, merged: the sweep done at once; and every folder that must not be merged."""
+"""Blocks of one plan in several folders: merged, they equal a sweep done at once; every folder that must not be merged
+is refused."""
 
 from __future__ import annotations
 
@@ -38,13 +39,13 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> SweepFolder:
 
 @pytest.fixture(scope="module")
 def parts(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
-    """The folders of three hosts that are alike, each with one block of the plan; not to be changed."""
+    """Return the folders of three equal hosts, each with one block of the plan; tests must not change them."""
     return [_measured(tmp_path_factory.mktemp("part"), (block,)).path for block in range(PLANNED)]
 
 
 @pytest.fixture
 def copies(parts: list[Path], tmp_path: Path) -> list[Path]:
-    """The same folders, to be changed."""
+    """Return copies of the same folders, which tests may change."""
     return [shutil.copytree(part, tmp_path / f"part-{number}") for number, part in enumerate(parts, 1)]
 
 
@@ -54,7 +55,7 @@ def _measured(root: Path, blocks: tuple[int, ...] | None) -> SweepFolder:
 
 
 def _by_cell(folder: SweepFolder) -> dict[tuple[int, int], Any]:
-    """What a run did, without what each run has of its own: its name, times, and the files' hashes."""
+    """Return the contents of each run without its name, its times and the hashes of its files."""
     own = {"run_id": True, "started_at": True, "ended_at": True, "files": True, "consistency": {"seconds"}}
     return {
         (record.run.point.index, record.run.block): (
@@ -112,7 +113,7 @@ def test_each_host_keeps_its_own_facts_and_its_blocks(
 
 
 def _edit(name: str, change: Callable[[dict[str, Any]], object]) -> Callable[[Path], object]:
-    """Change a JSON document of a folder, or of its first run."""
+    """Return a function that changes a JSON document of a folder, or of its first run."""
 
     def edit(folder: Path) -> None:
         (path,) = sorted(folder.glob(name))[:1]
@@ -296,7 +297,7 @@ def test_folders_whose_plans_name_no_points_lack_their_runs_in_words(copies: lis
 def test_a_merged_folder_has_its_predictions_before_it_has_its_name(
     copies: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A kill may come at any moment, and a merged folder is not resumed."""
+    """A kill may come at any moment, and a merged folder cannot be resumed."""
     open_sweep(copies[1]).write_other_pools(OtherPools(of=[]))
     rename, seen = store.rename_to_free_name, []
 

@@ -1,4 +1,4 @@
-"""The table of mounts: what the kernel escapes in it, what it does not, and lines that nobody understands."""
+"""The table of mounts: what the kernel escapes in it and what not, and lines that cannot be parsed."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ ROOT = b"21 1 8:1 / / rw,relatime shared:1 - ext4 /dev/sda1 rw,errors=remount-ro
 
 
 def told(folder: Path, *lines: bytes) -> list[Mount]:
-    """The mounts of a table with these lines and an ordinary one behind them, without that one."""
+    """Return the mounts of a table that has these lines and then an ordinary one, without the ordinary one."""
     (folder / "mountinfo").write_bytes(b"".join([*lines, ROOT]))
     *found, last = mounts(folder / "mountinfo")
     assert last == Mount("8:1", "/", "/", "ext4", "/dev/sda1", frozenset({"rw", "errors=remount-ro"}))

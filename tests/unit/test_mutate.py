@@ -1,4 +1,4 @@
-"""tools/mutate: the same sample for a seed, what it leaves out, and what it need not try again."""
+"""tools/mutate: a seed gives the same sample; which changes it leaves out, and which it need not try again."""
 
 from __future__ import annotations
 

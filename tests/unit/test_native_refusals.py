@@ -1,4 +1,4 @@
-"""Refusals of the core, wherever they come out of a command: a message and a documented code, and never a bug."""
+"""Refusals of the core in every command give a message and a documented exit code, and are never reported as a bug."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_a_bug_of_the_core_is_called_a_bug(
 
 
 def asked(path: str) -> list[Callable[[], Any]]:
-    """Everything that the core is asked about a path, a text or a server that the user names."""
+    """Return all calls of the core about a path, a text or a server that the user names."""
     core = native()
     build = {"binary": path, "spool": {"path": "", "limit_bytes": 0}, "sites": [], "fields": {}, "modes_if_in_pool": []}
     return [

@@ -1,4 +1,4 @@
-"""The noise floor: reckoned right, kept and attached, and never in the way of a sweep."""
+"""The noise floor: computed correctly, stored and attached to sweeps, and never a reason for a sweep to fail."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def a_a(parent: Path, sweep: Sweep = A_A) -> SweepFolder:
-    """A synthetic sweep of one setting, its two points called a and b."""
+    """Build a synthetic sweep of one setting with two points called a and b."""
     folder = build(parent, sweep)
     for point, arm in zip(folder.plan["points"], "ab", strict=True):
         point["swept"] = {"arm": arm}
@@ -164,7 +164,7 @@ def test_too_few_blocks_are_not_kept_and_that_is_said(tmp_path: Path, state: Pat
 def test_a_floor_of_shorter_windows_does_not_replace_one_of_this_version(
     tmp_path: Path, state: Path, monkeypatch: pytest.MonkeyPatch, second: dict[str, Any], stays: bool
 ) -> None:
-    # The synthetic sweeps are of January 2026; how old a floor is counts from today.
+    # The synthetic sweeps are of January 2026, and a floor's age counts from today.
     monkeypatch.setattr(floors, "OLD", floors.OLD * 10_000)
     path = floors.keep(a_a(tmp_path / "first"))
     assert path is not None
@@ -216,7 +216,7 @@ def test_a_sweep_of_two_arms_leaves_its_floor_and_the_next_sweep_carries_it(tmp_
     assert not heard.warned
     floor = outcome.folder.host["noise"]["fake-tpcc"]
     assert floor["blocks"] == 10
-    # The copy says of what it is, and the floors of other engines stay apart.
+    # The copy names its engine, and the floors of other engines stay separate.
     assert floor["engine"] == "fake"
     assert list(outcome.folder.host["noise"]) == ["fake-tpcc"]
 
@@ -226,7 +226,7 @@ def chapter(folder: SweepFolder) -> Section | None:
 
 
 def floor_of(tmp_path: Path) -> dict[str, Any]:
-    """The floor of a synthetic A/A sweep, as host.json carries it."""
+    """Return the floor of a synthetic A/A sweep, as host.json has it."""
     floors.keep(a_a(tmp_path / "floor"))
     found: dict[str, Any] = floors.attach({"host_id": "0123456789ab"})["noise"]
     return found
@@ -280,7 +280,7 @@ def test_a_floor_that_does_not_fit_is_warned_of(
 
 
 def test_counts_that_scatter_more_than_their_floor_do_not_make_the_host_busy(tmp_path: Path, state: Path) -> None:
-    """Two points answer differently to the same transactions, which one setting done twice cannot show."""
+    """Two points may react differently to the same transactions; a floor of one setting done twice cannot show that."""
     quiet = {
         name: {**found, "figures": [_silent(row) for row in found["figures"]]}
         for name, found in floor_of(tmp_path).items()
@@ -291,7 +291,7 @@ def test_counts_that_scatter_more_than_their_floor_do_not_make_the_host_busy(tmp
 
 
 def _silent(row: dict[str, Any]) -> dict[str, Any]:
-    """A figure whose runs are all but identical within a block."""
+    """Make a figure's runs nearly identical within a block."""
     low = {"value": 1e-6, "ci_low": 1e-6, "ci_high": 2e-6}
     return {**row, "within": {**row["within"], **low}} if row["metric"] == "reads_per_new_order" else row
 

@@ -1,4 +1,4 @@
-"""Looking at a server: growth of recorded counters, what breaks it, the sentence, and the files that are written."""
+"""A look at a server: growth of recorded counters, events that break it, the sentence, and the written files."""
 
 from __future__ import annotations
 
@@ -163,7 +163,7 @@ def test_a_restart_of_a_server_that_had_just_started_is_known_by_its_counters() 
 
 
 def test_statistics_that_are_lost_with_the_connection_are_a_restart_and_those_that_were_reset_are_not() -> None:
-    """A session of PostgreSQL crashed: its pool begins anew, and the server's start stays."""
+    """When a session of PostgreSQL crashes, the pool starts again, but the server's start time stays."""
     for reset_s, kind in ((None, "restart"), (0.5, "restart"), (4.0, "reset")):
         made = window()
         made.add(sample(1.0, reset_s=0.5, page_gets=1000))
@@ -221,7 +221,7 @@ def test_what_our_session_did_is_subtracted_from_rows_as_from_the_total() -> Non
     ]
     assert made.totals == {"transactions": 10, "page_gets": 0}
     made.subtract("transactions", 4)
-    # No row and no total is less than zero: of a row that had fewer, the others do not give.
+    # No row and no total is negative: the missing part of one row is not taken from other rows.
     assert [row.counts["transactions"] for row in made.rows] == [6, 0]
     assert made.totals["transactions"] == 2
 
@@ -394,7 +394,7 @@ def test_nothing_is_claimed_of_nothing() -> None:
     assert "Nothing was seen" in terminal.text(observe_page.as_report(nothing))
 
 
-# What is written.
+# Written files.
 
 
 def test_the_report_shows_rates_shares_and_what_is_not_told() -> None:
@@ -413,7 +413,7 @@ def test_the_report_shows_rates_shares_and_what_is_not_told() -> None:
     assert "<svg" in page
     assert "SELECT * FROM t WHERE a = ?" in page
     assert "There are no counts of the device: the server is elsewhere." in page
-    # On paper the seconds are left out; no CSV file beside the page has them.
+    # On paper the table of seconds is left out, and there is no CSV file with the seconds.
     assert '<p class="paper">The numbers of each figure are on the page itself.</p>' in page
     assert "wide pale line" not in page, "misses and pages read are the same line"
 
@@ -534,7 +534,7 @@ def test_the_file_for_prometheus_follows_no_link_that_another_put_there(tmp_path
 
 
 class Clock:
-    """A clock that moves when somebody sleeps."""
+    """A clock that only its own sleep moves."""
 
     def __init__(self) -> None:
         self.now_s = 1000.0
@@ -547,7 +547,7 @@ class Clock:
 
 
 class Quiet:
-    """A listener that keeps what it hears, and is the request to stop after so many rows."""
+    """A listener that keeps its events, and requests a stop after a number of rows."""
 
     def __init__(self, stop_after: int = 10_000) -> None:
         self.rows: list[SampledRow] = []
@@ -586,7 +586,7 @@ def test_our_own_statements_are_not_counted() -> None:
 def test_what_our_session_costs_is_the_time_of_the_thread_as_this_host_numbers_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A server in a container tells another number, which may be another process's here."""
+    """A server in a container reports another number, which may belong to another process on this host."""
     asked: list[int] = []
 
     def processor_s(thread: int) -> float:
@@ -603,7 +603,7 @@ def test_what_our_session_costs_is_the_time_of_the_thread_as_this_host_numbers_i
 
 
 def test_a_restart_is_survived_and_connections_are_made_once_in_five_seconds() -> None:
-    # The first two samples are the pool's and the one that is thrown away.
+    # The first two samples are that of the pool and one that is thrown away.
     with FakeMysql({5: FakeMysql.restart}) as server:
         listener = Quiet()
         found = look(server, 20, listener)

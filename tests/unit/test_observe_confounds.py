@@ -1,4 +1,5 @@
-"""What else a server does: each finding is a sentence of who does what, and what cannot be seen is said."""
+"""Other work of a server: each finding is a sentence with a subject and its action, and the answer says what it cannot
+see."""
 
 from __future__ import annotations
 
@@ -18,7 +19,7 @@ NOBODY_SEES = {"may_see": True, "is_replica": False, "replicas": 0}
 
 
 class Asked:
-    """A server that answers by the first part of a question that fits; nothing to all others."""
+    """A server that answers by the first fitting part of a question, and answers no rows to all other questions."""
 
     def __init__(self, **answers: list[dict[str, object]] | Exception) -> None:
         self.answers = answers

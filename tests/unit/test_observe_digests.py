@@ -1,4 +1,4 @@
-"""What statements did: differences that are never negative, and no secret in a text."""
+"""The work of statements: differences that are never negative, and no value in a text."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ TEXTS = {
 
 
 def mysql_row(digest: str | None, calls: int, time_ps: int, examined: int, since: datetime = BORN) -> dict[str, object]:
-    """As MySQL gives a row of the question for counts."""
+    """Return a row in the form of MySQL's answer to the question for counts."""
     return {"place": "lab", "id": digest, "since": since, "calls": calls, "time": time_ps,
             "rows_examined": examined, "rows_returned": Decimal(calls)}  # fmt: skip
 
@@ -261,7 +261,7 @@ def test_names_with_numbers_and_parameters_stay() -> None:
 
 @given(secret=st.text("abc'\\\"-/*$ \n", max_size=20), before=st.text("abc'\\\"-/*$ \n;", max_size=20))
 def test_a_quoted_literal_never_shows_wherever_it_stands(secret: str, before: str) -> None:
-    """The literal is doubled as a client quotes it; what stands before it may be anything that a server normalised."""
+    """The literal's quotes are doubled as by a client; the text before it may be anything that a server normalised."""
     quoted = "'SECRET" + secret.replace("\\", "").replace("'", "''") + "'"
     clean = before.replace("'", "").replace('"', "").replace("$", "").replace("\\", "")
     words = shown(f"SELECT {clean} FROM t WHERE a = {quoted}")

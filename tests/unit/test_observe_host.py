@@ -1,4 +1,4 @@
-"""What a server costs its host, from files of /proc and /sys that the tests write."""
+"""The cost of a server for its host, from files of /proc and /sys that the tests write."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ TICKS = os.sysconf("SC_CLK_TCK")
 
 
 class Host:
-    """A /proc of a host that has been up for 1,000 seconds."""
+    """The /proc of a host that has been up for 1,000 seconds."""
 
     def __init__(self, root: Path) -> None:
         self.proc, self.sys = root / "proc", root / "sys"
@@ -143,7 +143,7 @@ def test_programs_that_copy_data_are_found_by_name(host: Host) -> None:
     host.process(83, "pg_dump")
     stat = host.proc / "83/stat"
     stat.write_text(stat.read_text().replace(") S ", ") Z "))
-    # The dump has ended; its parent has not asked for it yet.
+    # The dump has ended, but its parent has not reaped it yet.
     assert host_side.backup_programs(host.proc) == ["mariadb-backup", "pg_basebackup"]
 
 

@@ -1,4 +1,5 @@
-"""Who fills the pool: what asking costs, what rows of servers mean, and shares that sum to one."""
+"""The tables that fill the pool: the cost of the question, the meaning of a server's rows, and shares that sum to
+one."""
 
 from __future__ import annotations
 
@@ -40,7 +41,7 @@ RECORDED = [
     innodb_row(None, None, "FILE_SPACE_HEADER", "FILE_PAGE", 16, 2, 1),
     innodb_row(None, None, "UNKNOWN", "MEMORY", 2, 0, 0),
 ]
-"""Of MySQL 9.7.4 and MariaDB 10.2.11 with pools of 64 MiB, as they give them."""
+"""Rows of MySQL 9.7.4 and MariaDB 10.2.11 with pools of 64 MiB, as the servers return them."""
 
 
 def postgres_row(kind: str, relation: str | None, table: str | None = None, *counts: int) -> dict[str, object]:
@@ -143,7 +144,7 @@ def test_shares_sum_to_one_and_no_page_is_lost(rows: list[tuple[Any, ...]], beyo
         assert sum(one.share_ratio for one in objects) == pytest.approx(1)
     names = [(one.table, one.index) for one in objects]
     assert len(names) == len(set(names))
-    # The rest stands last; all before it are in order of size.
+    # The remainder is last; all entries before it are in order of size.
     sizes = [one.pages for one in objects[:-1]]
     assert sizes == sorted(sizes, reverse=True)
 

@@ -1,4 +1,4 @@
-"""The process of a server: by the socket, by its thread, or by the number that a container gave the thread."""
+"""The process of a server: found by the socket, by its thread, or by the number that a container gave the thread."""
 
 from __future__ import annotations
 
@@ -43,7 +43,8 @@ def add(proc: Path, pid: int, name: str, tasks: Mapping[int, str]) -> Path:
 
 @pytest.fixture
 def proc(tmp_path: Path) -> Path:
-    """A host with a shell, a server, and another whose process 700 and thread 701 are 1 and 30 in its container."""
+    """Return a host with a shell, a server, and a server in a container, where its process 700 and thread 701 are 1 and
+    30."""
     (tmp_path / "uptime").write_text("1000.0 1.0\n")
     add(tmp_path, 30, "bash", {30: "30"})
     add(tmp_path, 500, "mysqld", {500: "500", 501: "501"})
@@ -64,7 +65,7 @@ def test_the_first_process_is_found(proc: Path, thread: int | None, peer: int | 
 def test_the_thread_of_our_session_is_the_servers_as_this_host_numbers_it(
     proc: Path, told: int | None, pid: int, thread: int | None
 ) -> None:
-    """This host's process 30 is a shell."""
+    """Process 30 of this host is a shell."""
     assert host_side.thread_of(facts(told), pid, proc) == thread
 
 
@@ -82,7 +83,8 @@ def test_the_process_that_serves_our_session_of_postgres_is_the_servers_child(pr
 
 
 def test_a_session_of_a_server_that_a_loader_started_is_known_by_its_title(proc: Path) -> None:
-    """As of a fetched PostgreSQL 19: the kernel names the loader, and a session has put its title over its command."""
+    """As with a fetched PostgreSQL 19: the kernel names the loader, and a session has replaced its command by a
+    title."""
     add(proc, 800, "ld-linux-x86-64", {800: "800"})
     add(proc, 840, "ld-linux-x86-64", {840: "840"})
     status = proc / "840/status"
@@ -97,7 +99,7 @@ def test_a_session_of_a_server_that_a_loader_started_is_known_by_its_title(proc:
 
 
 def test_a_server_elsewhere_is_not_found(proc: Path) -> None:
-    # The server of the container would tell 30, not the number that its thread has on the host.
+    # The server in the container would report 30, not the number that its thread has on the host.
     for thread in (None, 30_000, 701):
         found = host_side.find(facts(thread), None, proc)
         assert isinstance(found, NotTold)

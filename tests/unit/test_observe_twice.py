@@ -1,4 +1,5 @@
-"""The bound of twice the pool: its formula against convex curves, what the families tell, each reason against it."""
+"""The bound of twice the pool: its formula against convex curves, the families' queries, and each reason without a
+bound."""
 
 from __future__ import annotations
 
@@ -65,7 +66,8 @@ hinges = st.lists(st.tuples(st.integers(1, 1000), st.integers(1, 1000)), min_siz
 def test_no_convex_curve_that_ends_where_the_data_end_is_above_the_bound(
     hinges: Sequence[tuple[int, int]], held: int, added: int
 ) -> None:
-    """Every such curve on whole sizes is a sum of hinges: so many misses less a page, until all of a part is held."""
+    """Each such curve on whole sizes is a sum of hinges: misses fall by a fixed number with each page until a part is
+    held."""
 
     def misses(size: int) -> int:
         return sum(weight * max(0, end - size) for end, weight in hinges)
@@ -93,7 +95,7 @@ def seen(
     unpublished: int = 0,
     **counts: float,
 ) -> Seen:
-    """A look of a minute at a full pool with three times as many data."""
+    """Return a look of a minute at a full pool, with three times as many data as the pool holds."""
     seconds = 60.0
     begin = begin or DataSize(3 * POOL, {})
     totals = {"page_gets": 6e5, "misses": 6000.0, "pages_read": 6000.0, "statements": 6e4, "pages_created": 1e6}
@@ -193,12 +195,12 @@ def test_a_version_without_evictions_claims_nothing() -> None:
         seen(facts=POSTGRES, ring_pages_read=59.0),
         seen(pool={"free_pages": 800.0, "data_pages": 3296.0}),
         seen(pool={"free_pages": 2048.0}, facts=replace(FACTS, settings={"innodb_lru_scan_depth": "2048"})),
-        # One extent, of a database that would grow by 700 % a day if each minute added one.
+        # One extent; the database would grow by 700 % a day if each minute added one.
         seen(*_grown(64)),
         seen(*_grown(-64)),
-        # The file took a step of many extents for a few new pages.
+        # The file grew by many extents for a few new pages.
         seen(*_grown(4096), pages_created=20.0),
-        # Six extents a minute are less than 1 % a day of a terabyte.
+        # In a terabyte, six extents a minute are less than 1 % a day.
         seen(*_grown(6 * 64, 1024 * GIB)),
     ],
 )
@@ -212,7 +214,7 @@ def test_nothing_is_said_where_nothing_is_missed() -> None:
     assert "not bounded" not in terminal.text(observe_page.as_report(made))
 
 
-# What the families tell.
+# The families' queries.
 
 
 def _innodb(rows: Sequence[Mapping[str, Any]], table_rows: Sequence[Mapping[str, Any]] | None) -> Any:
@@ -294,7 +296,7 @@ TABLESPACES = ("name", "size_bytes", "compressed")
 
 
 class Listener:
-    """Hears, and does not stop."""
+    """A listener that ignores its events and never stops the look."""
 
     requested = False
 

@@ -1,4 +1,4 @@
-"""What other pools would have read, from a sweep's own traces: which run tells, which pools, and the report."""
+"""Reads of other pools, from a sweep's own traces: the run that predicts them, the pool sizes, and the report."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ POOLS = 'pool_size = ["512KiB", "1024KiB", "2048KiB"]'
 
 
 def nothing(_share: float = 0.0) -> None:
-    """Nobody asks to stop."""
+    """Report progress to no display, and request no stop."""
 
 
 @pytest.fixture
 def sweep(tmp_path: Path) -> SweepFolder:
-    """Three pools, the smallest of which was traced: a loop that only the largest pool holds."""
+    """Return a sweep of three pools, whose smallest was traced: a loop that only the largest pool holds."""
     return repeat(build(tmp_path, LOOP, LOOP + LOOP, sweep=POOLS, reads=600), [[600], [605, 595], [0]])
 
 
@@ -46,7 +46,7 @@ def test_the_traced_run_tells_the_reads_of_the_measured_pools_and_of_those_betwe
     (of,), why_not = other_pools(sweep, nothing)
     assert why_not == []
     assert [pool.pool_bytes // KIB for pool in of.pools] == [512, 724, 1024, 1448, 2048]
-    # 128, 181 and 256 frames miss all of a loop of 300 pages; 362 and 512 hold it.
+    # Pools of 128, 181 and 256 frames miss every page of a loop of 300 pages; 362 and 512 frames hold the loop.
     assert [pool.reads for pool in of.pools] == [600, 600, 600, 0, 0]
     assert [pool.is_traced_point for pool in of.pools] == [True, False, False, False, False]
     assert [verdict.name for verdict in of.pools[-1].verdicts] == ["holds_all"]
@@ -108,7 +108,7 @@ def test_a_stop_ends_the_replays(sweep: SweepFolder) -> None:
 def test_it_tells_how_many_of_the_pools_are_replayed(sweep: SweepFolder) -> None:
     shares: list[float] = []
     other_pools(sweep, shares.append)
-    # Five pools of one group. One that takes long is told again.
+    # Five pools of one group; the progress of a long replay is reported again.
     assert list(dict.fromkeys(shares)) == pytest.approx([0.0, 0.2, 0.4, 0.6, 0.8])
 
 

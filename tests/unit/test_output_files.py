@@ -1,4 +1,4 @@
-"""Files that a user names: whole or as they were, at the place that was meant, and nowhere else."""
+"""Files that a user names: they are complete or unchanged, and at the named place only."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ import pytest
 from bufferlab.output_files import try_place, write
 
 SOMEBODY = 54_321
-"""A user that this host does not have."""
+"""A user number that this host does not have."""
 
 
 def written(path: Path, text: str = "new") -> None:
-    """Try the place, which changes nothing, then write there."""
+    """Check the place, which changes nothing, then write the file there."""
     before = entries(path.parent)
     try_place(path)
     assert entries(path.parent) == before
@@ -35,7 +35,7 @@ def entries(folder: Path) -> set[tuple[str, int, int, int]]:
 
 
 def full_disk(file: BinaryIO) -> None:
-    """Write a part, and find the disk full."""
+    """Write a part, then raise the error of a full disk."""
     file.write(b"half a page")
     file.flush()
     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
@@ -52,7 +52,7 @@ def as_somebody() -> Iterator[None]:
 
 @pytest.fixture
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder that everybody may read, and the current one: those above it are this user's alone."""
+    """Return the current folder, which every user may read; the folders above it are only for this user."""
     tmp_path.chmod(0o755)
     monkeypatch.chdir(tmp_path)
     return tmp_path

@@ -1,4 +1,4 @@
-"""Probe sites of servers: the builds, what is refused, who owns a page, and a child that waits to be watched."""
+"""Probe sites of servers: the builds, the refusals, the owners of pages, and a child that waits until it is watched."""
 
 from __future__ import annotations
 
@@ -145,7 +145,7 @@ def test_a_value_is_a_number_a_register_or_at_most_two_places_from_a_register_on
     for site in entry["site"]:
         for fetch in (site["fetch"], site.get("inside", {}).get("fetch", [])):
             assert len(fetch) in (len(entry["fields"]), 0)
-            # Of the flags the kernel alone knows; a place for the server's own code has none.
+            # Only the kernel can record a flag of the processor; a site for code in the server has none.
             assert all(known.fullmatch(one) or (one == "%zf" and fetch is site["fetch"]) for one in fetch), site
         if "%zf" in site["fetch"]:
             assert entry["fields"][site["fetch"].index("%zf")] == "flag:u8"
@@ -184,7 +184,7 @@ def test_a_server_on_another_processor_is_refused_by_that_and_not_as_an_unknown_
 
 
 class Refusing:
-    """A trace of the core that a server cannot carry."""
+    """A trace of the core that its server cannot carry."""
 
     def begin(self, folder: str) -> str:
         """Refuse, as the core does."""
@@ -192,11 +192,11 @@ class Refusing:
         raise native_module.NativeError("environment", "no path for the loader", folder, "name another")
 
     def require_on(self) -> None:
-        """Never called: the trace is over."""
+        """This is never called, because the trace has ended."""
         pytest.fail("nothing is recorded")
 
     def finish(self) -> str:
-        """As of a trace that never began."""
+        """Return the result of a trace that never began."""
         return json.dumps({"events": {}})
 
 
@@ -218,14 +218,14 @@ def test_a_server_that_cannot_be_recorded_runs_without_a_trace_that_nobody_asked
 
 
 class Slow(Refusing):
-    """A trace whose file takes long; it is written once."""
+    """A trace that takes long to write its file, and writes it only once."""
 
     def __init__(self, signs: list[Any]) -> None:
         self._signs = signs
         self._ended = False
 
     def finish(self) -> str:
-        """As of the core: the end at the first call, null at others."""
+        """Return the end at the first call and null at others, as the core does."""
         if self._ended:
             return "null"
         self._ended = True
@@ -256,7 +256,7 @@ def test_a_trace_that_is_written_for_long_gives_signs_of_life_also_when_its_run_
 
 
 def no_memory(settings: str) -> Any:
-    """Refuse a trace, as the core does where memory cannot be shared."""
+    """Refuse a trace as the core does if memory cannot be shared."""
     raise importlib.import_module("bufferlab._native").NativeError(
         "environment", "no memory", "memfd_create", "allow it"
     )
@@ -386,7 +386,7 @@ def test_a_child_loads_our_library_first_and_inherits_its_descriptor(tmp_path: P
 
 
 def tablespace(file: Path, space: int, pages: list[tuple[int, int, int]]) -> None:
-    """A file of pages of 1 KiB, of which only type, tablespace, level and index are filled in."""
+    """Write pages of 1 KiB in which only type, tablespace, level and index are set."""
     with file.open("wb") as out:
         for kind, level, index in pages:
             head = bytearray(1024)
@@ -397,7 +397,7 @@ def tablespace(file: Path, space: int, pages: list[tuple[int, int, int]]) -> Non
 
 
 def btree(file: Path, levels: list[int]) -> None:
-    """A file of PostgreSQL of pages whose special space alone is filled in."""
+    """Write pages of PostgreSQL in which only the special space is set."""
     file.parent.mkdir(parents=True)
     file.write_bytes(b"".join(bytes(8192 - 16) + struct.pack("<IIIHH", 0, 0, level, 0, 0) for level in levels))
 

@@ -1,4 +1,4 @@
-"""Page traces: numbers of pages, times, what fails a trace, and the curve of a traced run."""
+"""Page traces: page numbers, times, faults that fail a trace, and the curve of a traced run."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ EVENTS = [(0, 9, GET), (0, 9, READ), (11, 4, GET), (12, 9, GET), (12, 9, READ), 
 
 
 def spooled(tmp_path: Path, events: Sequence[tuple[int, int, int]]) -> dict[str, Any]:
-    """A spool, and what the core tells of it."""
+    """Return a spool with these events, and the core's answer about it."""
     records = np.zeros(len(events), page_trace_probe._record())
     for record, (t_us, page, kind) in zip(records, events, strict=True):
         record["t_ns"], record["page"], record["kind"] = START_NS + t_us * 1000 + 999 * (t_us > 0), page, kind
@@ -56,7 +56,7 @@ def spooled(tmp_path: Path, events: Sequence[tuple[int, int, int]]) -> dict[str,
 
 
 def samples(gets: int, misses: int) -> list[dict[str, Any]]:
-    """The engine's own counters at the window's edges."""
+    """Return the engine's own counters at the window's edges."""
     rows = [("start", 100, 100), ("end", 100 + gets, 100 + misses)]
     return [
         {"metric": metric, "edge": edge, "phase": "measure", "count": count}
@@ -67,7 +67,7 @@ def samples(gets: int, misses: int) -> list[dict[str, Any]]:
 
 @pytest.fixture
 def kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """A function that keeps a trace of SQLite, whose table t has pages 7 and 9."""
+    """Return a function that stores a trace of SQLite, whose table t has pages 7 and 9."""
     none = np.asarray([], np.uint64)
     owners = [OwnedPages("t", np.asarray([9, 7], np.uint64), none), OwnedPages("u", np.asarray([5], np.uint64), none)]
     monkeypatch.setattr(SqliteBehaviour, "pages_of_objects", lambda *_: owners)
@@ -100,7 +100,7 @@ def test_pages_have_numbers_in_a_row_by_table_and_times_are_differences(tmp_path
         {"kind": "read", "recorded": 1, "counter": "demand_misses", "counted": 1},
     ]
     table = pl.read_parquet(path)
-    # Page 7 is 0 and page 9 is 1 (table t); page 4 belongs to nothing.
+    # In table t page 7 is 0 and page 9 is 1; page 4 belongs to no table.
     assert table["page"].to_list() == [1, 1, 2, 1, 1, 0, 0, 2]
     assert table["kind"].to_list() == [kind for _, _, kind in EVENTS]
     assert table["delta_us"].cum_sum().to_list() == [t_us for t_us, _, _ in EVENTS]
@@ -155,7 +155,7 @@ def test_a_trace_that_is_not_whole_is_failed_and_says_why(
     stored, table = kept({**spooled(tmp_path, EVENTS), **change})
     assert (stored["status"], table) == ("failed", None)
     assert reason in stored["reason"]
-    # More space mends a full disk, and nothing else.
+    # Only for a full disk the hint asks for more space.
     assert ("space" in (stored.get("hint") or "")) == ("written" in stored["reason"])
 
 
@@ -192,14 +192,14 @@ def test_gets_that_the_server_counts_later_may_be_on_either_side_of_an_edge_and_
     events = [(1, 0, GET)] * 30 + [(11, page, GET) for page in range(1000)] + [(12, 0, READ)] + [(30, 0, GET)] * 50
     told = spooled(tmp_path, events)
     records = np.fromfile(tmp_path / "spool", page_trace_probe._record())
-    # Thirty before the window, twenty of those in it, all behind it.
+    # Thirty gets are before the window, the first twenty in it, and all after it.
     records["site"][:50], records["site"][-50:] = 2, 2
 
     def status(gets: int, late: list[int]) -> str:
         records.tofile(tmp_path / "spool")
         return str(kept({**told, "late_sites": late}, gets, 1)[0]["status"])
 
-    # Half a per cent more or less is within any trace's limit.
+    # A difference of half a per cent is within the limit of any trace.
     assert [status(gets, []) for gets in (994, 996, 1005, 1006)] == ["failed", "ok", "ok", "failed"]
     assert [status(gets, [2]) for gets in (975, 976, 1035, 1036)] == ["failed", "ok", "ok", "failed"]
     assert [status(gets, [3]) for gets in (994, 1006)] == ["failed", "failed"]
@@ -215,10 +215,10 @@ def test_accesses_made_while_the_counters_were_read_may_be_in_the_count_and_no_o
     def stored(gets: int, more: dict[str, Any]) -> dict[str, Any]:
         return dict(kept({**spooled(tmp_path, events), **more}, gets, 1)[0])
 
-    # Half a per cent of the count is within any trace's limit.
+    # A difference of half a per cent of the count is within the limit of any trace.
     assert [stored(gets, edges)["status"] for gets in (994, 1000, 1055, 1056)] == ["failed", "ok", "ok", "failed"]
     assert [one.get("at_edges", 0) for one in stored(1050, edges)["counts"]] == [50, 1]
-    # An engine in our own process stands still meanwhile.
+    # An engine in our own process stands still while its counters are read.
     assert stored(1006, {**edges, "recorder": "engine"})["status"] == "failed"
 
 
@@ -362,7 +362,7 @@ def test_a_get_after_a_drop_is_missed_by_every_pool() -> None:
     found = accesses_of(pl.DataFrame({"page": pages, "kind": kinds, "t_s": [0.0] * 11}, schema=schema))
     assert found.kind.tolist() == [GET, GET, DROP, GET, CREATE, DROP, CREATE, GET, IF_IN_POOL]
     assert found.touches.page.tolist() == [0, 1, 0, 2, 2, 2, 1]
-    # First gets of 0 and 1, the get of 0 after its drop, and a get of 2 right after its creation.
+    # The misses are the first gets of 0 and 1, the get of 0 after its drop, and a get of 2 right after its creation.
     assert curve(found, None, lambda _done: None).misses.tolist() == [4, 3, 3, 3]
 
 

@@ -1,4 +1,4 @@
-"""Tools and benchmarks of page traces: what they do again, what they call agreement, and the tables they print."""
+"""Tools and benchmarks of page traces: what they repeat, what counts as agreement, and the tables that they print."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def _tools(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def trace(gets: tuple[int, int, int], reads: tuple[int, int, int] = (10, 10, 0), **more: Any) -> PageTrace:
-    """A trace that was counted and not kept: recorded, counted, and recorded beside the window."""
+    """Return a trace that was compared and not kept: counts recorded, counted, and recorded at the edges."""
     counts = [
         CountedAccesses(kind=kind, counter=counter, recorded=numbers[0], counted=numbers[1], at_edges=numbers[2])
         for kind, counter, numbers in (
@@ -91,7 +91,7 @@ def test_builds_that_are_done_stay_and_one_that_failed_or_was_broken_off_is_done
     with pytest.raises(KeyboardInterrupt):
         tool.main()
     with (tmp_path / "folder" / "state.jsonl").open("a") as file:
-        file.write('{"turn": {"server": "mys')  # As a full disk leaves it.
+        file.write('{"turn": {"server": "mys')  # A full disk may leave such a half line.
     assert tool.main() == 1
     again = [("mysql-8.0", "own"), ("mysql-8.0", "nobody"), ("postgres-17", "nobody")]
     assert ran == [("mysql-8.0", "own"), ("postgres-17", "own"), ("mysql-8.0", "nobody"), *again]

@@ -1,4 +1,4 @@
-"""Parts of ./test --all: every test is in one of them, and an interrupted part goes on where it stopped."""
+"""Parts of ./test --all: every test is in one part, and an interrupted part continues where it stopped."""
 
 from __future__ import annotations
 
@@ -63,8 +63,8 @@ def project(tmp_path: Path) -> Path:
 
 
 def run(project: Path, part: str, *arguments: str) -> tuple[int, str]:
-    """Exit code and summary of a part, and the tests that ran in it."""
-    # As ./test says it.
+    """Return exit code and summary of a part, and the tests that ran in it."""
+    # The same lines as in ./test.
     script = f"ROOT={project}; . {ROOT}/tools/steps.sh; tree_state() {{ echo kept; }}; keep_outcomes {part}"
     script += "; echo ${KEPT[@]}"
     said = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=True).stdout.split()
@@ -76,7 +76,7 @@ def run(project: Path, part: str, *arguments: str) -> tuple[int, str]:
 
 
 def ran(text: str) -> set[str]:
-    """The tests in the list of -v: one process puts the outcome behind the name, lanes put it before."""
+    """Return the tests in the list of -v: one process prints the outcome after the name, lanes print it before."""
     listed = re.findall(r"(?:^|(?:PASSED|SKIPPED|FAILED) )tests/test_project\.py::(test_\w+) ", text, re.MULTILINE)
     return set(listed)
 
@@ -103,7 +103,7 @@ def test_an_interrupted_part_goes_on_where_it_stopped_and_failed_tests_run_again
 def test_the_parts_run_every_test_once_and_what_did_not_run_is_told(project: Path) -> None:
     (project / "alive").touch()
     kept = parts.Outcomes(project / "target/test-parts/kept")
-    # The one that is alone counts for three lanes, so that one other test is in its part.
+    # The test marked `alone` counts three times, for three lanes, so its part has only one other test.
     assert ran(run(project, "1/2", "-m", "not alone")[1]) == {"test_two"}
     assert parts.summary(kept, 2).splitlines() == [
         "on this state of the tree: 0 passed, 1 skipped, 0 failed, 4 not run",

@@ -1,7 +1,7 @@
-"""Stored samples are perturbed at one point: nothing, 5 % or 20 % more reads must change sentence, table and figure.
+"""Stored samples are changed at one point: 0, 5 or 20 % more reads must change sentence, table and figure accordingly.
 
-The sweep is written once and its truth is that two points do the same. The perturbation reads back what was stored,
-changes the counters and stores it again, so everything from the samples on is tested, and nothing of the generator.
+The sweep is built once, with two equal points. The perturbation reads the stored samples, changes their counters and
+stores them again. So these tests cover everything from the samples on, and not the generator.
 """
 
 from __future__ import annotations
@@ -20,26 +20,26 @@ from bufferlab.report.document import Report
 from bufferlab.results.store import SweepFolder
 from support.synthetic import Sweep, Truth, build
 
-#: What one more read changes, each by as much.
+#: The counters that a further read raises, each by the same factor.
 READS = (
     *("pages_read", "demand_misses", "db_read_bytes", "db_read_ns", "process_read_bytes", "pool_evictions"),
     *("device_reads", "device_read_bytes", "device_read_ms", "device_busy_ms", "device_queue_ms", "paged_in_bytes"),
 )
-#: The point that is perturbed: it reads as much as the one after it.
+#: The changed point: before the change it reads as much as the next one.
 POINT = 1
 SAME = (Truth("10%", 20.0), Truth("20%", 10.0), Truth("40%", 10.0), Truth("80%", 5.0))
 
 
 @pytest.fixture(scope="module")
 def stored(tmp_path_factory: pytest.TempPathFactory) -> SweepFolder:
-    """Noise as measured on real sweeps: 0.7 % inside a block, five blocks."""
+    """Build the sweep with noise as measured on real sweeps: 0.7 % inside a block, five blocks."""
     sweep = Sweep(truths=SAME, blocks=5, noise=0.007, block_noise=0.01, seed=5, experiment="perturbed")
-    # What is planted does not depend on the windows' length, and short ones have fewer samples to write.
+    # The planted effects do not depend on the windows' length, and short windows have fewer samples to write.
     return build(tmp_path_factory.mktemp("stored"), replace(sweep, transactions=4600, warm_up_seconds=2))
 
 
 def perturbed(stored: SweepFolder, parent: Path, factor: float) -> Report:
-    """The report on the stored sweep with `factor` times the reads at one point."""
+    """Return the report on the stored sweep with `factor` times the reads at one point."""
     copy = SweepFolder.create(parent, registry(), stored.experiment_toml, stored.plan, stored.host)
     for record in stored.runs():
         samples = record.samples().to_dicts()
@@ -50,7 +50,8 @@ def perturbed(stored: SweepFolder, parent: Path, factor: float) -> Report:
 
 
 def scaled(samples: list[dict[str, Any]], factor: float) -> list[dict[str, Any]]:
-    """Counters of reads grow `factor` times as fast from the first sample on; `pool_hits` keep gets as they were."""
+    """Let the counters of reads grow `factor` times as fast from the first sample on; `pool_hits` keeps the gets
+    unchanged."""
     first: dict[tuple[str, str], int] = {}
     reads: dict[float, int] = {}
     changed = []
@@ -76,7 +77,7 @@ def reports(stored: SweepFolder, tmp_path_factory: pytest.TempPathFactory) -> Ma
 
 
 def verdict(report: Report, step: tuple[str, str]) -> str:
-    """The cell of the verdict table: reads per New-Order of the step into or out of the perturbed point."""
+    """Return a cell of the table of verdicts: reads per New-Order at the step into or out of the changed point."""
     assert report.steps is not None
     column = [column.title for column in report.steps.columns].index("Reads per New-Order")
     (row,) = [row for row in report.steps.rows if row.cells[0] == " → ".join(step)]
@@ -84,7 +85,7 @@ def verdict(report: Report, step: tuple[str, str]) -> str:
 
 
 def plotted(report: Report) -> list[float]:
-    """The means of the figure on the headline, point by point."""
+    """Return the means in the headline's figure, point by point."""
     assert report.headline is not None
     plot = report.headline.plot
     assert isinstance(plot, PointsPlot)
@@ -107,7 +108,7 @@ def test_the_null_is_not_claimed(reports: Mapping[float, Report]) -> None:
 @pytest.mark.parametrize("factor", [1.05, 1.20])
 def test_a_planted_change_is_claimed_with_bounds_that_hold_it(reports: Mapping[float, Report], factor: float) -> None:
     found = reports[factor]
-    # 5 % more before the step are 4.8 % less after it.
+    # 5 % more before the step make the step a fall of 4.8 %.
     truth = 100 * (1 - 1 / factor)
     said = verdict(found, OUT)
     assert said.startswith("falls by ")
@@ -142,7 +143,7 @@ def test_reads_that_grew_by_as_much_everywhere_pass_the_integrity_checks(reports
 
 
 def test_a_planted_rise_turns_the_sentence_round(stored: SweepFolder, tmp_path: Path) -> None:
-    """Half the reads at the point before: then the step after it rises."""
+    """With half the reads at the point before, the step after it rises."""
     found = perturbed(stored, tmp_path, 0.5)
     assert verdict(found, OUT).startswith("rises by ")
     assert "do not move one way" in found.answer

@@ -1,4 +1,4 @@
-"""Plans: every point in every block, orders and seeds that never change, pools in whole frames."""
+"""Plans: every point in every block, orders and seeds that never change, pools of whole frames."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def experiment(**overrides: object) -> Experiment:
 
 
 def make(experiment: Experiment, database_bytes: int) -> Plan:
-    """The plan on databases that are all of one size."""
+    """Return the plan on databases that all have this size."""
     return make_plan(experiment, lambda setting: DataFacts(database_bytes))
 
 
@@ -145,7 +145,7 @@ def test_every_part_of_an_estimate_is_reckoned_twice() -> None:
     assert found.restore_seconds == pytest.approx(15 * 4 * (1 + engine.base_bytes / size))
     assert found.other_seconds == pytest.approx(15 / 4)
     assert found.warm_up_seconds == pytest.approx(15 * warming_s)
-    # The data of every run with what it grew by, and once those that were loaded.
+    # The data of every run with their growth, and once the loaded data.
     assert found.check_seconds == pytest.approx(15 * (1 + grown / size) + 1)
     assert found.data_bytes == size + engine.base_bytes + grown
     assert found.cache_bytes == size + engine.base_bytes

@@ -1,4 +1,5 @@
-"""Points of every owner's settings: shares of the knee, the load, swept scales, references, and what they cost."""
+"""Points of engine, workload and load settings: shares of the knee, the load, swept scales, references, and their
+costs."""
 
 from __future__ import annotations
 

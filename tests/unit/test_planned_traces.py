@@ -1,4 +1,4 @@
-"""Which page trace the runs of a sweep carry: by default, by name, and when a sweep is resumed."""
+"""The page traces that a sweep's runs carry: by default, by name, and when a sweep is resumed."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ UNTRACED = PlannedTraces(recorder=None, keep="one", by_name=False)
 
 @pytest.fixture(autouse=True)
 def on(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As for a user, who has not turned traces off for all commands."""
+    """Unset the variable that turns traces off in tests."""
     monkeypatch.delenv(OFF, raising=False)
 
 
 def of(
     experiment: str = "buffer-size", wish: TraceWish = NOTHING_SAID, stored: Any = None, **overrides: Any
 ) -> PlannedTraces:
-    """The traces of an experiment's sweep."""
+    """Return the planned traces of an experiment's sweep."""
     loaded = spec.load(experiment, Overrides(**overrides))
     return planned(wish, plan.make(loaded, plan.estimated_facts(loaded)), stored)
 
 
 @pytest.fixture
 def servers(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Servers of a known build, whose trace has no cost shown."""
+    """Let servers be of a known build without `cost_shown`."""
     behaviour = type(engines.behaviour("mysql"))
     monkeypatch.setattr(behaviour, "require_page_trace", lambda *_: None)
     monkeypatch.setattr(behaviour, "page_trace_cost_is_shown", lambda *_: False)

@@ -1,4 +1,5 @@
-"""The parts of private PostgreSQL servers that need none: settings, finding, conditions, sizes, cgroups."""
+"""The parts of private PostgreSQL servers that can be tested without a server: settings, finding, conditions, sizes,
+cgroups."""
 
 from __future__ import annotations
 
@@ -221,7 +222,8 @@ def test_initdb_makes_one_account_and_knows_each_versions_default_of_checksums(t
 
 @pytest.fixture(autouse=True)
 def servers_run_as_we_do(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Another user could not reach pytest's folders; a script of a test stands for a program."""
+    """Run servers as this user: another user could not enter pytest's folders, where a test's script stands for a
+    program."""
     monkeypatch.setattr(version_call, "server_user", lambda: None)
     monkeypatch.setattr(version_call, "program_behind", lambda binary, *_: binary)
 
@@ -286,7 +288,7 @@ def test_names_of_all_families_are_different_and_all_are_listed(cache: Path) -> 
         registry.fetch_server("oracle-23", print)
 
 
-# What a log says.
+# Messages of a server's log.
 
 
 @pytest.mark.parametrize(
@@ -389,7 +391,7 @@ def test_a_host_without_a_memory_controller_is_told_why(monkeypatch: pytest.Monk
     with pytest.raises(EnvironmentLackingError, match="no memory controller") as caught:
         memory_limit.usable()
     assert "leave memory_limit out" in (caught.value.hint or "")
-    # Version 2, whose controller nobody has switched on for the groups below.
+    # cgroups of version 2, in which the memory controller is not switched on for child groups.
     (tmp_path / "cgroup.controllers").write_text("cpu memory\n")
     (tmp_path / "cgroup.subtree_control").write_text("cpu\n")
     monkeypatch.setattr(memory_limit, "_mounts", lambda: [(tmp_path, "/", "cgroup2", frozenset())])
@@ -402,7 +404,7 @@ def test_groups_of_the_dead_are_removed_and_those_of_the_living_stay(tmp_path: P
     living = tmp_path / f"bufferlab-{here}-{os.getpid()}-{own}-aa"
     dead = tmp_path / "deep" / f"bufferlab-{here}-999999999-123-bb"
     again = tmp_path / f"bufferlab-{here}-{os.getpid()}-1-cc"
-    # Its number is a process's of a container, or of the host around ours.
+    # The number belongs to a process of a container, or of the host around ours.
     elsewhere = tmp_path / "bufferlab-1-999999999-123-dd"
     for folder in (living, dead, again, elsewhere):
         folder.mkdir(parents=True)

@@ -1,4 +1,4 @@
-"""Predictions from made traces: counts by hand, the sweep folder that holds them, and scans of PostgreSQL."""
+"""Predictions from made-up traces: counts by hand, the sweep folder that holds them, and scans of PostgreSQL."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ def bench(tmp_path: Path) -> Bench:
     return Bench(tmp_path / "bench")
 
 
-# 65 pages in turn, and again: 64 frames keep none until it is wanted again, 65 keep all, and who knows the future
-# gives up one page.
+# 65 pages in turn, twice: LRU with 64 frames evicts each page before its next access, 65 frames hold all, and OPT gives
+# up only one page.
 
 
 def test_counts_of_a_loop_are_those_made_by_hand(bench: Bench, tmp_path: Path) -> None:
@@ -93,7 +93,7 @@ def test_a_resume_does_the_points_that_are_missing(bench: Bench, tmp_path: Path)
 def test_a_resume_from_within_the_folder_works_in_the_one_around_it(
     bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The folder above "." is "." again: a search upwards from there never ended."""
+    """The parent of "." is "." again: a search upwards from there once never ended."""
     folder = build(tmp_path, LOOP, LOOP)
     whole = told(bench, folder.path)
     require_directory = storage.require_directory
@@ -125,7 +125,7 @@ def test_a_resume_with_another_trace_is_refused(bench: Bench, tmp_path: Path) ->
 
 
 def test_a_stop_keeps_the_points_that_were_done(bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ctrl-C in the second point: the first stays whole, the second is a row, and a resume does the rest."""
+    """After a Ctrl-C in the second point the first stays complete, the second is a row, and a resume does the rest."""
     folder = build(tmp_path, LOOP, LOOP, sweep='pool_size = ["256KiB", "260KiB", "264KiB"]')
     with monkeypatch.context() as patched, bench.in_environment():
         patched.setattr(Target, "predicted", endless_after_the_first(Target.predicted))
@@ -176,8 +176,8 @@ def test_a_larger_free_list_reads_more(bench: Bench, tmp_path: Path) -> None:
     assert first < second
 
 
-# PostgreSQL's scans: a table of 100 pages, in turn. Of 128 frames it has more than a quarter and a ring of 16, of 512
-# frames neither.
+# PostgreSQL's scans: a table of 100 pages, read in turn. It has more than a quarter of 128 frames, and so a ring of 16
+# buffers; with 512 frames it has no ring.
 
 SCAN: list[Access] = [(page, GET) for page in range(100)]
 POSTGRES: dict[str, Any] = {"engine": "postgres", "version": "17.2", "page_size": "8KiB"}
@@ -187,10 +187,10 @@ POSTGRES |= {"trace": {"objects": [{"name": "stock", "first_page": 0, "pages": 1
 @pytest.mark.parametrize(
     ("traced", "latch", "reads", "found"),
     [
-        ("1MiB", 9, [84, 0], [[], []]),  # The trace tells that a ring was used.
-        ("1MiB", 5, [0, 0], [[], []]),  # It tells that none was, where a scan would have had one.
-        ("4MiB", 5, [81, 0], [["guessed_scans"], []]),  # There a scan had none either.
-        ("1MiB", 1, [81, 0], [["guessed_scans"], []]),  # An older trace tells nothing.
+        ("1MiB", 9, [84, 0], [[], []]),  # The trace records that a ring was used.
+        ("1MiB", 5, [0, 0], [[], []]),  # It records no ring, though a scan would have had one.
+        ("4MiB", 5, [81, 0], [["guessed_scans"], []]),  # With this traced pool a scan had no ring either.
+        ("1MiB", 1, [81, 0], [["guessed_scans"], []]),  # An older trace does not record rings.
     ],
 )
 def test_a_scan_of_a_large_table_keeps_no_more_of_it_than_its_ring(
@@ -204,7 +204,7 @@ def test_a_scan_of_a_large_table_keeps_no_more_of_it_than_its_ring(
 
 
 def test_checks_before_the_load_warm_no_pool(bench: Bench, tmp_path: Path) -> None:
-    """All tables are read in turn, twice; then the load wants other pages, and knows 8 of them before its window."""
+    """The checks read all tables in turn, twice; then the load uses other pages, 8 of them before the window."""
     checks, load = [(page, GET) for page in range(200)] * 2, [(page, GET) for page in range(8)]
     window = [(page, GET) for page in range(20)] * 2
     of = {"transactions": 20, "step_us": 1000}

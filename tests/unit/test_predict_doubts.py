@@ -1,4 +1,4 @@
-"""What must not be believed of a prediction, and is told beside it."""
+"""Reasons to doubt a prediction, and their reports."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def bench(tmp_path: Path) -> Bench:
 def test_an_error_at_the_own_point_above_5_percent_is_told_at_every_point(
     bench: Bench, tmp_path: Path, reads: int, found: list[str]
 ) -> None:
-    """LRU misses all 720 pages of the nine passes: 4.96 and 5.3 % more than were counted, 5.01 and 4.9 % less."""
+    """LRU misses all 720 pages of the nine passes: 4.96 and 5.3 % more than counted, 5.01 and 4.9 % fewer."""
     loop = [(page, GET) for page in range(80)]
     folder = build(tmp_path, loop, loop * 9, reads=reads)
     document = told(bench, folder.path, "--sweep", "pool_size=256KiB,300KiB")
@@ -57,7 +57,8 @@ def test_a_few_reads_at_the_own_point_are_no_error(bench: Bench, tmp_path: Path)
 def test_a_warm_up_that_does_not_fill_the_pool_is_told_unless_the_window_fills_it_many_times(
     bench: Bench, tmp_path: Path, warm_up: int, window: int, found: list[str]
 ) -> None:
-    """64 frames: 13 of them empty at first are 0.20 pools, a fifth of one pool in the window and a fiftieth of ten."""
+    """13 of 64 frames are empty at first, 0.20 pools: a fifth of one pool read in the window, a fiftieth of ten
+    pools."""
     pages = [(page % 70, GET) for page in range(warm_up + window)]
     folder = build(tmp_path, pages[:warm_up], pages[warm_up:], reads=window)
     point = told(bench, folder.path)["predictions"][0]
@@ -80,7 +81,7 @@ def test_innodb_needs_one_and_a_half_fillings_and_a_pool_that_holds_all_none(ben
 
 
 def test_reads_that_depend_on_the_speed_are_no_prediction(bench: Bench, tmp_path: Path) -> None:
-    """A pass takes 1.5 s: in half of it a page is younger than old_blocks_time when it is wanted again."""
+    """A pass takes 1.5 s; at twice the speed a page is accessed again before it is `old_blocks_time` old."""
     loop = [(page, GET) for page in range(1500)]
     folder = build(tmp_path, loop * 2, loop, **SERVER, step_us=1000)
     document = told(bench, folder.path, "--sweep", "old_blocks_time=0,1000")
@@ -97,7 +98,7 @@ def test_reads_that_depend_on_the_speed_are_no_prediction(bench: Bench, tmp_path
 def test_reads_that_do_not_depend_on_the_speed_are_predicted_with_old_blocks_time_too(
     bench: Bench, tmp_path: Path
 ) -> None:
-    """An access takes 100 ms: in any of the replays a page is older than old_blocks_time when it is wanted again."""
+    """An access takes 100 ms: in all replays a page is older than `old_blocks_time` at its next access."""
     loop = [(page, GET) for page in range(1500)]
     folder = build(tmp_path, loop * 2, loop, **SERVER, step_us=100_000)
     point = told(bench, folder.path, "--set", "old_blocks_time=1000")["predictions"][0]
@@ -120,7 +121,7 @@ def test_the_point_of_the_trace_has_its_own_speed(bench: Bench, tmp_path: Path) 
 def test_purge_that_was_behind_or_falls_behind_is_told(
     bench: Bench, tmp_path: Path, history: tuple[int, int], found: list[str]
 ) -> None:
-    """Above 1,000 transactions, or where it grows by more than a twentieth of the window's transactions."""
+    """More than 1,000 transactions, or growth by more than a twentieth of the window's transactions."""
     transactions = 100 if history[0] else 100_000
     gauges = {HISTORY: history}
     folder = build(tmp_path, LOOP, LOOP, **SERVER, reads=65, gauges=gauges, transactions=transactions)
@@ -146,7 +147,7 @@ def test_purge_that_was_behind_or_falls_behind_is_told(
 def test_purge_that_revisits_rows_may_fall_behind_in_less_than_two_thirds_of_the_pool(
     bench: Bench, tmp_path: Path, engine: str, version: str, changes: int, other: int | None, found: list[str]
 ) -> None:
-    """Unless a run of the same sweep with such a pool kept up there."""
+    """Unless purge kept up in a run of the same sweep with such a pool."""
     server = {**SERVER, "engine": engine, "version": version, "sweep": 'pool_size = ["64MiB", "32MiB"]'}
     counters = {"innodb_rows_updated": changes}
     folder = build(tmp_path, LOOP, LOOP, **server, reads=65, counters=counters, gauges={HISTORY: (0, 0)})

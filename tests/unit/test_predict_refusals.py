@@ -1,4 +1,4 @@
-"""What cannot be predicted, and is refused by name."""
+"""Predictions that are impossible, and are refused by name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Predicted writes of PostgreSQL, from made traces whose writes are counted by hand."""
+"""Predicted writes of PostgreSQL, from made-up traces whose writes are counted by hand."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from support.predicted import told
 from support.traced import CREATE, DIRTY, GET, Access, build
 
 SWEPT: list[Access] = [(page, kind) for page in range(200) for kind in (GET, DIRTY)]
-"""Each of 200 pages is read and changed in turn, in 400 ms: 128 buffers hold none until its next turn."""
+"""200 pages are read and changed in turn, in 400 ms: 128 buffers hold none of them until its next turn."""
 FEW: list[Access] = [(page, DIRTY) for page in range(10)]
 COUNTERS = {"postgres_wal_bytes": 1_000_000, "pages_written": 600}
 OFF = 'bgwriter_lru_maxpages = "0"\ncheckpoint_timeout = "24h"'
@@ -27,13 +27,13 @@ def bench(tmp_path: Path) -> Bench:
 
 
 def traced(parent: Path, warm_up: list[Access], window: list[Access], **more: Any) -> Any:
-    """A run of PostgreSQL 17 with a pool of 128 pages, in which an event takes a millisecond."""
+    """Build a run of PostgreSQL 17 with a pool of 128 pages, in which an event takes a millisecond."""
     asked = {"knobs": OFF, "counters": COUNTERS, "sweep": 'pool_size = ["1MiB"]', "version": "17.2", **more}
     return build(parent, warm_up, window, engine="postgres", page_size="8KiB", latch=1, **asked)
 
 
 def writes(bench: Bench, path: Path, *pools: str) -> list[dict[str, Any]]:
-    """The predicted writes of some pools."""
+    """Return the predicted writes of some pools."""
     found = told(bench, path, "--sweep", f"pool_size={','.join(pools or ('1MiB',))}")["predictions"]
     return [one["writes"] for one in found]
 
@@ -51,7 +51,7 @@ def test_a_session_writes_the_changed_page_whose_buffer_it_takes(bench: Bench, t
 def test_the_background_writer_writes_pages_before_a_session_must(bench: Bench, tmp_path: Path) -> None:
     run = traced(tmp_path, SWEPT, SWEPT * 3, reads=600, knobs='checkpoint_timeout = "24h"')
     ((end,),) = ([*one["ends"]] for one in writes(bench, run.path))
-    # It has a round every 200 ms, in which sessions take 100 buffers.
+    # The background writer has a round every 200 ms, between which sessions take 100 buffers.
     assert end["lru_writes"] + end["single_page_writes"] == 600
     assert end["lru_writes"] >= 100
 
@@ -71,7 +71,7 @@ def test_a_pool_whose_checkpoints_write_has_two_ends_the_slower_load_first(bench
     assert [end["why"] for end in own["ends"]] == ["the speed of the traced run"]
     slower, faster = larger["ends"]
     assert (slower["why"], faster["why"]) == ("the speed of the traced run", "twice the speed of the traced run")
-    # The window has 128 s, in which each page changes four times: four checkpoints, or two.
+    # The window has 128 s, in which each page changes four times. It has four checkpoints, or two.
     assert 600 < slower["checkpoint_writes"] <= 800
     assert 200 < faster["checkpoint_writes"] < 300, "the second one has just begun"
     assert larger["pages"] is None
@@ -124,7 +124,8 @@ def test_a_run_that_lacks_what_writes_need_says_why(
 
 
 def test_checkpoints_come_by_the_size_of_the_log_that_was_asked_for(bench: Bench, tmp_path: Path) -> None:
-    # 116 rounds of ten changes in 128 s log 1 GiB: a checkpoint begins after each eighth of it, or after half.
+    # 116 rounds of ten changes in 128 s log 1 GiB: a checkpoint begins after each eighth of the log, or after each
+    # half.
     counters = {**COUNTERS, "postgres_wal_bytes": 1 << 30, "postgres_wal_fpi": 0}
     warm_up = [(page, CREATE) for page in range(10)]
     run = traced(tmp_path, warm_up, FEW * 116, counters=counters, step_us=100_000, warm_up_step_us=1000)
@@ -144,12 +145,13 @@ def test_a_checkpoint_logs_each_page_whole_once_more(bench: Bench, tmp_path: Pat
         one["writes"]["redo_bytes"]
         for one in told(bench, run.path, "--sweep", "checkpoint_timeout=24h,30s")["predictions"]
     )
-    # New pages are whole in the log already, and after each of three checkpoints the next change of a page is so again.
+    # New pages are logged whole anyway; after each of three checkpoints the next change of a page is logged whole
+    # again.
     assert often - own == 3 * 10 * 8192
 
 
 def course(images: list[int], records: list[int], of_image: int, of_record: int) -> Window:
-    """A window whose log grew each second by these images and records."""
+    """Return a window whose log grew by these images and records in each second."""
     log = [of_image * a + of_record * b for a, b in zip(images, records, strict=True)]
     grown = {"postgres_wal_fpi": images, "postgres_wal_records": records, "postgres_wal_bytes": log}
     counts = {

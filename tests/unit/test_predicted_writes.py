@@ -1,4 +1,4 @@
-"""Predicted writes, from made traces whose writes are counted by hand."""
+"""Predicted writes of InnoDB, from made-up traces whose writes are counted by hand."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from support.traced import CREATE, GET, IF_IN_POOL, Access, build
 
 PAGES: list[Access] = [(page, GET) for page in range(10)]
 WINDOW = PAGES * 300
-"""Changes of ten pages in turn, one a millisecond: the page cleaner has three rounds in the window."""
+"""Ten pages are changed in turn, one change a millisecond: the page cleaner has three rounds in the window."""
 CHANGES = len(WINDOW)
 BYTES = 10
-"""Bytes of redo for each change."""
+"""The bytes of redo for each change."""
 AGE, SYNC = "innodb_oldest_change_age_bytes", "innodb_metric_log_max_modified_age_sync"
 COUNTERS = {"innodb_os_log_written": BYTES * CHANGES, "pages_written": 29, "innodb_dblwr_pages_written": 29}
 ALONE = 'old_blocks_time = "0"\nflush_neighbors = "0"'
@@ -36,7 +36,8 @@ def bench(tmp_path: Path) -> Bench:
 def traced(
     parent: Path, *, age: float | None = 0, sync: float | None = None, counters: dict[str, int] = COUNTERS, **more: Any
 ) -> Any:
-    """A run of MySQL 5.7 in which the ten pages change all the time. The oldest may be `age` bytes of redo old."""
+    """Build a run of MySQL 5.7 in which the ten pages change all the time, and may be `age` bytes of redo old at
+    most."""
     levels = {AGE: age, SYNC: sync}
     gauges = {name: (float(value), float(value)) for name, value in levels.items() if value is not None}
     asked = {**SERVER, "knobs": ALONE, "latch": 2, **more}
@@ -44,13 +45,14 @@ def traced(
 
 
 def writes(bench: Bench, path: Path, *pools: str) -> list[dict[str, Any]]:
-    """The predicted writes of some pools."""
+    """Return the predicted writes of some pools."""
     found = told(bench, path, "--sweep", f"pool_size={','.join(pools or ('16MiB',))}")["predictions"]
     return [one["writes"] for one in found]
 
 
 def in_changes(count: int) -> float:
-    """The age in bytes at which pages are written when they are `count` changes old: half a round's redo more."""
+    """Return the age, in bytes, at which a page is written if it is `count` changes old: half a round's redo is
+    added."""
     return BYTES * (count + CHANGES / 2)
 
 
@@ -218,7 +220,8 @@ def test_in_another_redo_log_pages_get_older_or_less_old_by_its_share(bench: Ben
     assert [len(one["ends"]) for one in (smaller, own, larger, largest)] == [2, 1, 2, 2]
     assert (own["pages"], own["ends"][0]["age_bytes"]) == (300, 1000)
     assert smaller["least_pages"] == smaller["most_pages"] == 300, "each of three rounds writes all 100 pages"
-    # Of four times the age, a round's oldest page has a quarter to a half: it asks for an eighth to a third of 100.
+    # With four times the age a round's oldest page has a quarter to a half of it, so the cleaner asks for 1/8 to 1/3 of
+    # the 100 pages.
     assert 0 < larger["least_pages"] < larger["most_pages"] < 300
     assert largest["most_pages"] < larger["least_pages"]
 

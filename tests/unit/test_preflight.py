@@ -1,4 +1,5 @@
-"""What is asked of a server that runs already before a load, and what its runs cannot meet, without a server."""
+"""Questions to a server that runs already before a load, and conditions that its runs cannot meet; tested without a
+server."""
 
 from __future__ import annotations
 
@@ -45,7 +46,7 @@ def address(host: str, more: str = "") -> Address:
     ],
 )
 def test_an_address_of_this_host_is_one_that_can_be_bound(host: str, more: str, here: bool) -> None:
-    """192.0.2.1 is nobody's (RFC 5737)."""
+    """No host has the address 192.0.2.1 (RFC 5737)."""
     assert whereabouts.may_be_here(address(host, more)) is here
 
 

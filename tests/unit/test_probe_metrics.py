@@ -1,6 +1,6 @@
-"""What the core's probes emit and what the metric registry declares must be the same list.
+"""The core's probes must emit exactly the metrics that the registry declares.
 
-The names are read from the probes' source text: a name that only one side knows would be lost in a run.
+The tests read the names from the probes' source text: a run would lose a metric that only one side knows.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ LOAD = PROBES.parents[1] / "bufferlab-drive/src"
 
 
 def written_in(*files: str) -> set[str]:
-    """Every word in quotes in these files of the core, their tests left out."""
+    """Return every quoted word in these files of the core, without their tests."""
     sources = ((LOAD / file).read_text().partition("#[cfg(test)]")[0] for file in files)
     return {word for source in sources for word in re.findall(r'"([a-z0-9_]+)"', source)}
 
@@ -46,7 +46,7 @@ def test_the_driver_emits_every_metric_declared_for_the_workload() -> None:
 
 
 def test_what_is_read_from_an_innodb_server_is_what_is_declared() -> None:
-    """The core's one list of counters against the registry, both ways."""
+    """Compare the core's one list of counters with the registry, in both directions."""
     ours = ("innodb_", "com_")
     declared = {name for name in registry().raw if name.startswith(ours)} | {"questions"}
     listed = written_in("mysql/counters.rs")

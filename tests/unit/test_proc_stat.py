@@ -1,4 +1,4 @@
-"""A process's fields in /proc/PID/stat, whatever it calls itself."""
+"""A process's fields in /proc/PID/stat, for any name of the process."""
 
 from __future__ import annotations
 

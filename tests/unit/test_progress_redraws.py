@@ -1,4 +1,4 @@
-"""Tests of the displays of progress: when the live bar is redrawn, and where the answer so far is shown."""
+"""The displays of progress: when the live bar is redrawn, and where the answer so far is shown."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_the_bar_is_drawn_again_only_when_its_text_changed(monkeypatch: pytest.M
         assert "measuring" in terminal.getvalue()
         for _ in range(5):
             shown.show(SweepStatus("measuring", 1, 2, "pool_size 10%", 0.2501, 60.01))
-        time.sleep(0.3)  # A bar that a clock redraws would be drawn three times.
+        time.sleep(0.3)  # A bar that a clock redraws would be drawn three times in this time.
         assert terminal.tell() == first
         shown.show(SweepStatus("measuring", 1, 2, "pool_size 10%", 0.26, 59))
         assert "26 %" in terminal.getvalue()[first:]
@@ -39,7 +39,7 @@ def test_the_bar_is_drawn_again_only_when_its_text_changed(monkeypatch: pytest.M
 
 
 def _last_frame(terminal: _Terminal) -> list[str]:
-    """The lines that the terminal shows last, without colours: the display goes back up to its first line each time."""
+    """Return the last lines on the terminal, without colours: each redraw goes back to the display's first line."""
     frame = re.split(r"(?:\x1b\[1A\x1b\[2K)+", terminal.getvalue())[-1]
     return re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", frame).replace("\r", "").splitlines()
 

@@ -1,4 +1,4 @@
-"""Random reads without a device: the model of pages, values and their scatter, effects of factors, what is refused."""
+"""Random reads without a device: the model of pages, values and their scatter, effects of factors, refusals."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from support.synthetic import derived_values
 
 
 def covered(offset: int, size: int) -> int:
-    """Pages of a read, counted by their numbers."""
+    """Return the number of pages that a read touches, from the pages' numbers."""
     return len(range(offset // PAGE_BYTES, (offset + size - 1) // PAGE_BYTES + 1))
 
 
@@ -61,7 +61,7 @@ def test_pages_missed_agree_with_drawn_offsets() -> None:
 
 
 def samples(counts: list[int], *, interval_s: float = 0.25, requests_per_read: int = 3) -> pl.DataFrame:
-    """A window in which the driver's count of reads took these values, one sample after the other."""
+    """Return a window in which the driver's count of reads took these values, one after the other."""
     rows = []
     for place, reads in enumerate(counts):
         edge = {0: "start", len(counts) - 1: "end"}.get(place)
@@ -124,7 +124,8 @@ def test_scatter_needs_samples_and_says_so() -> None:
 
 
 def observed(blocks: int, noise: float) -> list[FactorRun]:
-    """Buffered doubles the value, alignment does so when buffered alone, read-ahead does nothing."""
+    """Return runs in which buffered I/O doubles the value, alignment doubles it only with buffered I/O, and read-ahead
+    has no effect."""
     drawn = random.Random(11)
     found = []
     for block in range(blocks):
@@ -163,7 +164,7 @@ def test_within_one_level_an_interaction_is_seen_apart() -> None:
 
 
 def test_intervals_of_effects_hold_together_when_there_are_none() -> None:
-    """Of 200 sets of three absent effects, about one in twenty claims any."""
+    """Of 200 sets of three factors without effect, about one in twenty claims an effect."""
     claimed = 0
     for seed in range(200):
         drawn = random.Random(seed)
@@ -225,7 +226,7 @@ def test_a_plan_of_reads_knows_the_size_of_a_file_of_ours_and_copies_nothing() -
 
 
 class Point:
-    """As much of a point's runs as the chapter on factors looks at."""
+    """The parts of a point's runs that the chapter on factors reads."""
 
     def __init__(self, index: int, swept: dict[str, str], values: dict[str, list[float]]) -> None:
         self.index, self.swept, self._values = index, swept, values
@@ -235,7 +236,7 @@ class Point:
 
 
 def analysis(scatter: dict[str, list[float]], device: str = "device") -> Any:
-    """A sweep over two factors; `scatter` is reads_cv by "mode device"."""
+    """Return a sweep over two factors; `scatter` is reads_cv by "mode device"."""
     points = []
     for index, (name, values) in enumerate(scatter.items()):
         mode, where = name.split()
@@ -244,7 +245,7 @@ def analysis(scatter: dict[str, list[float]], device: str = "device") -> Any:
 
 
 def sweep_of(points: list[Point]) -> Any:
-    """As much of an analysis as the chapter on factors looks at."""
+    """Return the parts of an analysis that the chapter on factors reads."""
     runs = [SimpleNamespace(run=SimpleNamespace(engine="file"))]
 
     def value_label(name: str, value: str) -> str:
@@ -302,7 +303,7 @@ def test_the_answer_is_of_what_was_asked_for_and_of_rates_alone() -> None:
 
 
 def test_runs_of_zero_and_the_factors_that_only_they_could_tell_are_named() -> None:
-    """A ratio to zero is none: with direct reads nothing scattered, so the I/O mode cannot be judged."""
+    """A ratio to zero does not exist: direct reads did not scatter at all, so the I/O mode cannot be judged."""
     some = [0.20, 0.21, 0.19, 0.22]
     beside = {"buffered disk": some, "buffered memory": [2 * value for value in some[::-1]]}
     (said,) = answer(analysis({**beside, "direct disk": [0.0] * 4, "direct memory": [0.0] * 4}))
@@ -330,7 +331,7 @@ def test_a_point_is_named_in_few_words_and_one_order() -> None:
 
 
 def measured(counts: list[int], *, device: str = "loop", seconds: float = 2.0, service_us: float = 2e6) -> MeasuredRun:
-    """A run of direct reads, one at a time, with these samples."""
+    """Return a run of direct reads, one at a time, with these samples."""
     frame = samples(cumulative(counts), requests_per_read=1)
     window = Window.of(frame)
     ran = {"io_mode": "direct", "device": device, "cache": "cold"}

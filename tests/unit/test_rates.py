@@ -1,4 +1,4 @@
-"""The rates that a host remembers: the time of slow and quick runs together, and what is dropped."""
+"""The rates that a host remembers: the time of slow and quick runs together, and outdated rates."""
 
 from __future__ import annotations
 

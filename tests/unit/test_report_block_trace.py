@@ -1,4 +1,4 @@
-"""The chapter on block requests, and the text of a stored trace: there for traced runs, silent for others."""
+"""The chapter on block requests, and the text of a stored trace: present for traced runs, absent for others."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ FAILED = {
 
 
 def events(count: int, seed: int) -> list[dict[str, Any]]:
-    """Requests one after another, each 100 µs from queue to completion and 90 µs from issue to it."""
+    """Return requests one after another, each 100 µs from queue to completion and 90 µs from issue to completion."""
     rng = random.Random(seed)
     rows = []
     for number in range(count):
@@ -58,7 +58,7 @@ def events(count: int, seed: int) -> list[dict[str, Any]]:
 
 @pytest.fixture(scope="module")
 def traced(tmp_path_factory: pytest.TempPathFactory) -> SweepFolder:
-    """A sweep whose first run has a good trace, its second a failed one, and the others none."""
+    """Return a sweep whose first run has a good trace, its second a failed one, and its other runs none."""
     place = tmp_path_factory.mktemp("traced")
     sweep = build(place, Sweep(truths=BUFFER_SIZE[:2]))
     first, second, *_ = sweep.runs()

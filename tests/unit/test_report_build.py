@@ -1,4 +1,4 @@
-"""The report's contents: the right answer for each kind of sweep, never more than the intervals allow."""
+"""The report's contents: the right answer for each kind of sweep, and never more than the intervals allow."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from support.synthetic import BUFFER_SIZE, Kind, Sweep, Truth, build, reseal
 
 LEVEL = tuple(Truth(pool, 9.7) for pool in ("5%", "10%", "20%"))
 ENDS = (Truth("10%", 30.0), Truth("20%", 12.0))
-#: Every run of a point is the same, but at the second one.
+#: All runs of a point are equal, except at the second point.
 WITHOUT_NOISE: dict[str, Any] = {"noise": 0.0, "block_noise": 0.0, "noise_at": {1: 0.015}, "transactions": 4000}
 
 
@@ -215,7 +215,7 @@ def test_a_sweep_that_turns_is_not_said_to_fall(tmp_path: Path) -> None:
 def test_steps_are_claimed_where_the_ends_have_no_interval_and_no_size_is_said_of_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """All blocks gave the same change from the first pool to the last, and the pool between them scatters."""
+    """From the first pool to the last all blocks changed equally; only the pool between them scatters."""
     monkeypatch.setattr("bufferlab.chapter.known_scatter.COUNTED", {})
     found = report(tmp_path, Sweep(truths=(*ENDS, Truth("40%", 0.0)), **WITHOUT_NOISE))
     assert found.answer.startswith(
@@ -293,7 +293,7 @@ def test_a_sweep_that_failed_for_several_reasons_has_each_of_them_once(tmp_path:
 
 
 class Rounded(Kind):
-    """A server that gives every pool below a MiB a whole one."""
+    """A server that rounds a pool below one MiB up to one."""
 
     def settings(self, sweep: Sweep, truth: Truth) -> tuple[dict[str, str], dict[str, Any]]:
         asked, actual = super().settings(sweep, truth)

@@ -1,4 +1,4 @@
-"""Chapters of a report: there when a sweep has their data, right about what it shows, absent otherwise."""
+"""Chapters of a report: present and correct if a sweep has their data, absent otherwise."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def figure(section: Section, id: str) -> Figure:
 
 
 def first_figure(report: Report, id: str) -> Figure:
-    """The figure beside the answer, which no chapter repeats."""
+    """Return the figure next to the answer; no chapter repeats it."""
     assert report.headline is not None
     assert report.headline.id == id
     assert not [block for section in report.sections for block in section.blocks if block.id == id]
@@ -91,7 +91,7 @@ def of_pages(tmp_path_factory: pytest.TempPathFactory) -> Report:
 
 @pytest.fixture(scope="module")
 def of_rates(tmp_path_factory: pytest.TempPathFactory) -> Report:
-    """The fake engine serves a thousand transactions a second and no more."""
+    """Return the report of a sweep over rates. The fake engine serves a thousand transactions a second at most."""
     bench = Bench(tmp_path_factory.mktemp("rates") / "bench")
     sweep = 'rate = ["200", "800", "3000"]'
     bench.measure(bench.experiment(knobs='patience = "500ms"', sweep=sweep, repetitions=2))
@@ -151,7 +151,7 @@ def test_the_table_of_knees_holds_what_the_model_says_of_the_stored_tree(
 
 
 def test_the_fitted_knee_is_near_what_the_engine_was_made_to_show(of_hot_rows: Report) -> None:
-    """The fake engine's misses rise from another formula; the fit must find its knee, not repeat the prediction."""
+    """The fake engine's misses follow another formula; the fit must find its knee, and not repeat the prediction."""
     found = table(chapter(of_hot_rows, "knee"), "knees")
     for predicted, fitted, line in zip(
         column(found, "Predicted knee (rows)"),
@@ -219,7 +219,8 @@ def test_many_groups_show_ends_beside_the_figure_and_every_step_in_the_table(of_
 
 
 def test_what_the_sweep_asks_is_answered_first(of_hot_rows: Report, of_rates: Report, of_pages: Report) -> None:
-    """A knee or a response time stands beside the answer, its table first in the terminal; then the headline metric."""
+    """A knee or a response time is in the answer, and its table comes first in the terminal; then the headline
+    metric."""
     for report, chapter_id in ((of_hot_rows, "knee"), (of_rates, "response")):
         lead = table(chapter(report, chapter_id), report.lead)
         assert report.steps is None
@@ -288,7 +289,7 @@ def test_response_times_rise_with_the_rate_until_the_database_does_not_keep_up(o
 
 
 def test_means_of_arrivals_and_of_transactions_given_up_have_their_intervals(tmp_path: Path) -> None:
-    """The fake engine's runs of a rate are all alike, so two that differ take their place."""
+    """The fake engine's runs at one rate are all equal, so two different runs replace them."""
     bench = Bench(tmp_path / "bench")
     bench.measure(bench.experiment(knobs='patience = "500ms"', sweep='rate = ["800", "3000"]', repetitions=2))
     analysis = Analysis.of(bench.sweep())
@@ -318,7 +319,7 @@ def test_the_best_setting_is_a_set_and_the_benefit_of_each_mib_is_told(tmp_path:
     assert beaten == "5 %, 10 %"
     steps = table(best, "marginal")
     assert column(steps, "Resolved") == ["yes", "yes", "no", "no"]
-    # 5 % to 10 % of 170 MiB is 8.5 MiB, for which reads fall from 31.2 to 19.5.
+    # From 5 to 10 % of 170 MiB are 8.5 MiB, for which reads fall from 31.2 to 19.5.
     saved = float(column(steps, next(c.title for c in steps.columns if "saved per MiB" in c.title))[0].split()[0])
     assert saved == pytest.approx((31.2 - 19.5) / 8.5, rel=0.15)
     assert "Up to 34 MiB, a larger size brought fewer reads per New-Order" in best.intro
@@ -359,14 +360,14 @@ def test_over_time_shows_scatter_within_each_run(tmp_path: Path) -> None:
     assert len(found.rows) == 2 * 2 * 2
     for cell in column(found, "Coefficient of variation"):
         value, low, high = (float(number) for number in re.findall(r"[\d.]+", cell))
-        # The synthetic runs' pace scatters by 4 %.
+        # The synthetic runs' speed scatters by 4 %.
         assert 2 < value < 6.5
         assert low < value < high
     assert set(column(found, "Levels inside the window")) == {"one"}
 
 
 def test_a_change_of_level_inside_the_window_is_marked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The same samples, the second half of the window slowed to a half."""
+    """The samples are those of the fixture, with the second half of the window at half speed."""
     import polars as pl
 
     from bufferlab.results.store import RunRecord
@@ -428,7 +429,7 @@ def test_points_of_an_a_a_sweep_keep_their_letters(tmp_path: Path) -> None:
 def test_only_an_interval_that_leaves_the_axis_is_said_to_leave_the_picture(
     y_is_log: bool, ci_high: float, is_cut: bool
 ) -> None:
-    """The axis ends at 2.5 times the highest run (6.25 times if it is logarithmic), and some room above."""
+    """The axis ends at 2.5 times the highest run (6.25 times on a logarithmic axis), plus some room."""
     series = Series("", (Dot(1.0, "1", (1.0, 1.0), 1.0, 0.9, ci_high),))
     assert (
         PointsPlot(x_label="", y_label="", series=(series,), x_is_log=False, y_is_log=y_is_log).cuts_intervals is is_cut
@@ -437,7 +438,7 @@ def test_only_an_interval_that_leaves_the_axis_is_said_to_leave_the_picture(
 
 @pytest.mark.figures
 def test_an_interval_far_longer_than_its_runs_leaves_the_picture_and_the_caption_says_so(tmp_path: Path) -> None:
-    """Two runs that differ by half: the interval of their mean is many times as high as they are."""
+    """Two runs differ by half: the interval of their mean is many times as high as the runs."""
     found = build_report(build(tmp_path, Sweep(truths=BUFFER_SIZE[:2], blocks=2, block_noise=0.5, noise=0.0)))
     assert found.headline is not None
     plot = points(found.headline)

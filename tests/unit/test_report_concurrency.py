@@ -1,4 +1,4 @@
-"""What a report says of throughput against connections: which may be the best, where that may be claimed."""
+"""A report on throughput against connections: which number of connections may be the best, and when that is claimed."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from support.synthetic_innodb import Innodb
 
 @pytest.fixture(autouse=True)
 def _short_windows_may_claim(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A made sweep of minutes would take minutes to make."""
+    """Allow claims from short windows: building a sweep with windows of minutes would take minutes."""
     monkeypatch.setattr(of_analysis, "LONG_WINDOW_SECONDS", 0.1)
 
 
@@ -49,7 +49,7 @@ def cells(section: Section, id: str) -> dict[str, list[str]]:
 
 def test_the_answer_names_the_numbers_that_may_be_the_best(ordinary: Report) -> None:
     found = ordinary
-    # The made curve has its peak at 12.6 connections, between 8 and 16.
+    # The synthetic curve has its peak at 12.6 connections, between 8 and 16.
     assert found.answer.startswith("Throughput is highest at ")
     assert "8 and 16 connections cannot be told apart as the best; each is " in found.answer
     assert found.answer.endswith("Our own client took at most 6 % of the processors, at 16 connections.")
@@ -82,7 +82,7 @@ def test_where_a_transactions_time_goes_adds_up(ordinary: Report) -> None:
     parts = ("Server's CPU (ms)", "Client's CPU (ms)", "Waiting for a processor (ms)", "Other waits (ms)")
     summed = [sum(value(times[part][place]) for part in parts) for place in range(len(whole))]
     assert summed == pytest.approx(whole, rel=0.01)
-    # One connection at 500 a second: 2 ms, of which the server computes for 1.1 and our client for 0.08.
+    # One connection at 500 a second takes 2 ms each; the server computes for 1.1 ms of it and our client for 0.08 ms.
     assert whole[0] == pytest.approx(2.0, rel=0.05)
     assert [value(times[part][0]) for part in parts[:3]] == pytest.approx([1.1, 0.08, 0.03], rel=0.01)
     assert times["Row-lock time per transaction (ms)"][0].startswith("0.4")

@@ -1,4 +1,4 @@
-"""Reads that theory expects of a query's plan, beside what runs read: from the sizes that a run tells."""
+"""Reads that theory expects for a query's plan, from the sizes that a run reports, compared with the run's reads."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from bufferlab.results.check_parts import MeasuredRun
 from bufferlab.results.schema import Database, Shape, Tree
 from support.synthetic import BUFFER_SIZE, Sweep, build
 
-#: The package has the chapter's function under the module's name.
+#: The package has the chapter's function under the same name as the module.
 chapter = import_module("bufferlab.report.chapters.expected_reads")
 
 

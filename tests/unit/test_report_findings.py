@@ -1,6 +1,6 @@
-"""The sentences beside the headline's change: each is there when its data allow it, and silent otherwise.
+"""The sentences next to the headline's change: each is present if its data allow it, and absent otherwise.
 
-test_report_chapters.py has those on knees and on rates, beside their chapters.
+test_report_chapters.py tests those on knees and on rates, together with their chapters.
 """
 
 from __future__ import annotations

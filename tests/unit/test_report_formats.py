@@ -1,4 +1,4 @@
-"""Every format of a report: complete, self-contained, the same each time, and deaf to what hostile names try."""
+"""Every format of a report: complete, self-contained, the same each time, and safe against hostile names."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_everything_derived_can_be_deleted_and_comes_back_byte_for_byte(sweep: S
 
 
 def test_a_figure_is_the_same_in_another_process(sweep: SweepFolder, report: Report) -> None:
-    """Hash randomisation and import order must not leak into a picture."""
+    """Hash randomisation and import order must not change a figure."""
     script = (
         "import sys; from pathlib import Path; from bufferlab.registry import open_sweep; "
         "from bufferlab.report.build import build; from bufferlab.report.figures.svg import draw; "
@@ -250,7 +250,7 @@ def test_control_characters_leave_a_figure_readable_xml_and_warn_of_nothing(recw
 
 
 def test_nothing_joins_dots_over_an_axis_of_words(report: Report) -> None:
-    """A line from one plan, device or alignment to the next would say that there is something between them."""
+    """A line from one plan, device or alignment to the next would suggest values between them."""
     assert report.headline is not None
     plot = report.headline.plot
     assert isinstance(plot, PointsPlot)

@@ -1,4 +1,4 @@
-"""Reports of sweeps that several hosts measured: hosts as a factor, and what may be claimed across them."""
+"""Reports of sweeps that several hosts measured: hosts as a factor, and the claims that are allowed across hosts."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ READS = "reads_per_new_order"
 
 
 def across(folder: SweepFolder, *blocks: list[int]) -> SweepFolder:
-    """Make a folder into a merged one, with a host for each list of blocks."""
+    """Turn a folder into a merged one, with a host for each list of blocks."""
     stamp = {"format": "bufferlab-sweep", "format_version": 2}
     hosts = [{"host": {**HOST, "boot_key": str(number)}, "blocks": of} for number, of in enumerate(blocks)]
     (folder.path / "hosts.json").write_text(json.dumps({"hosts": hosts, **stamp}))
@@ -143,7 +143,7 @@ def test_the_claim_from_few_runs_of_one_host_does_not_apply_across_hosts(tmp_pat
 
 
 def flat(folder: Path) -> tuple[SweepFolder, list[int]]:
-    """A sweep whose points hardly differ, and its blocks in the order of their reads."""
+    """Return a sweep whose points hardly differ, and its blocks in the order of their reads."""
     truths = (Truth("10%", 20.0), Truth("20%", 19.9))
     sweep = build(folder, Sweep(truths=truths, blocks=8, block_noise=0.5, noise=0.001))
     values = Analysis.of(sweep).points[0].values(READS)

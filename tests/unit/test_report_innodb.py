@@ -1,4 +1,4 @@
-"""Reports of InnoDB sweeps: the sentence on the scan depth, the victim path, the pool that ran, what is not known."""
+"""Reports of InnoDB sweeps: the sentence on the scan depth, the victim path, the pool that ran, and unknown values."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from bufferlab.report.markdown import figures_of
 from support.synthetic import MIB, Sweep, build, reseal
 from support.synthetic_innodb import LACKS_56, LACKS_1011, SCAN_DEPTH, Depth, Innodb, scan_depth
 
-#: Long enough for a claim on throughput; both are multiples of the deck of 23.
+#: Transactions of a window; LONG is enough for a claim on throughput. Both are multiples of the deck of 23.
 LONG, SHORT = 22_080, 2_300
 
 

@@ -49,7 +49,7 @@ def chapters(made: LabReport) -> list[str]:
 
 
 def told(made: LabReport, chapter: str) -> str:
-    """All sentences of a chapter."""
+    """Return all sentences of a chapter."""
     texts, inside = [], False
     for block in made.blocks:
         if isinstance(block, Heading) and block.level == 1:
@@ -318,7 +318,7 @@ def test_any_title_reaches_the_page_as_a_string_beside_an_unchanged_program(titl
     assert program == Path(pdf.__file__).with_name("page.typ").read_text("utf-8")
     shown = json.loads(inputs["report"])
     assert shown["title"] == document["title"] == shown["blocks"][0]["text"] == shown["blocks"][1]["texts"][0]
-    # Without the places to break, it is the title on one line, with control characters written out.
+    # Without its break opportunities it is the title on one line, with control characters written out.
     assert _plain(shown["title"]) == _plain(pdf._text(title))
     assert not re.search("[\x00-\x1f\x7f\ud800-\udfff]", shown["title"])
 

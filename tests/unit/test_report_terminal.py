@@ -1,4 +1,4 @@
-"""The one terminal: every command's answer at 80 and 200 columns has whole words, whole heads and nothing cut off."""
+"""The terminal output of every command, at 80 and 200 columns: whole words, whole column heads, and nothing cut off."""
 
 from __future__ import annotations
 

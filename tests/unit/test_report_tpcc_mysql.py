@@ -1,4 +1,4 @@
-"""A run printed as tpcc-mysql prints it: read back by the importer it gives the same numbers, those of the counters."""
+"""A run printed in tpcc-mysql's form: `audit` reads the same numbers from it as the counters have."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_totals_are_the_counters_of_the_whole_seconds(record: RunRecord, output:
         done = sum(
             (1 if edge == "end" else -1) * of.filter(pl.col("edge") == edge)["count"].sum() for edge in ("start", "end")
         )
-        # What is left out is less than a second's share.
+        # The transactions left out are fewer than a second's.
         assert done * (1 - 1.3 / whole_s) <= total.done <= done
 
 

@@ -1,4 +1,4 @@
-"""What a report says of threads that waited for a processor."""
+"""The report's statements on threads that waited for a processor."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from bufferlab.report import answer
 from bufferlab.report.detail_tables import disturbance_table
 from support.synthetic import BUFFER_SIZE, Sweep, build
 
-#: What a made run waits for each nanosecond that it runs.
+#: The nanoseconds that a synthetic run waits for each nanosecond that it runs.
 ORDINARY = 30 / 310
 
 
 def waited(tmp_path: Path, share: float) -> Analysis:
-    """A sweep whose threads waited for this share of the time that they could have run."""
+    """Return a sweep whose threads waited for this share of the time in which they could have run."""
     scale = {"sched_wait_ns": share / (1 - share) / ORDINARY}
     return Analysis.of(build(tmp_path, Sweep(truths=BUFFER_SIZE[3:], blocks=2, scale=scale)))
 

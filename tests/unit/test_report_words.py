@@ -1,4 +1,4 @@
-"""Words made of numbers: rounded outward, with units, never saying more than the interval does."""
+"""Texts made of numbers: rounded outward, with units, and never claiming more than the interval does."""
 
 from __future__ import annotations
 

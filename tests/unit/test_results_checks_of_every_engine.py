@@ -1,4 +1,5 @@
-"""Every integrity check passes on a healthy sweep, fails on the fault it is for, and says when it does not apply."""
+"""Every integrity check passes on a healthy sweep, fails on the fault for which it was made, and says when it does not
+apply."""
 
 from __future__ import annotations
 
@@ -125,7 +126,7 @@ RATES = 'rate = ["unlimited", "200", "2500"]'
 
 @pytest.fixture(scope="module")
 def open_loop(tmp_path_factory: pytest.TempPathFactory) -> list[MeasuredRun]:
-    """One run without a rate, one that keeps up with its rate, one that cannot."""
+    """Return one run without a rate, one that keeps up with its rate, and one that cannot."""
     bench = Bench(tmp_path_factory.mktemp("open") / "bench")
     bench.measure(bench.experiment(sweep=RATES, knobs='pool_size = "64k"', repetitions=1))
     return [record.measured() for record in bench.sweep().runs()]
@@ -136,7 +137,7 @@ def found(runs: list[MeasuredRun]) -> dict[str, Check]:
 
 
 def falsified(run: MeasuredRun, metric: str, change: Callable[[float], float]) -> MeasuredRun:
-    """The run with another number at the end of its window, of its first type."""
+    """Return the run with another number at the end of its window, for its first transaction type."""
     subjects = dict(run.window.end[metric])
     first = next(iter(subjects))
     subjects[first] = Reading(change(subjects[first].number or 0.0), None)
@@ -225,7 +226,7 @@ def test_each_terminal_may_be_half_inside_the_window_once(inside: float, share: 
         run=SimpleNamespace(workload={"name": "tpcc", "terminals": 10}),
         open_loop=False,
         window=SimpleNamespace(seconds=20.0),
-        # In 20 s as many terminals as `inside` spent all their time: a quarter in the queue.
+        # In 20 s this many terminals spent all their time in transactions, a quarter of it in the queue.
         latency_us={"queue": inside * 5e6, "service": inside * 15e6},
         latency_n=200,
     )
@@ -236,7 +237,8 @@ def test_each_terminal_may_be_half_inside_the_window_once(inside: float, share: 
     ("service_s", "off"), [(45.0, 0.1 - 5 / 1000), (56.0, 0.12 - 5 / 1000), (50.2, 0.0), (49.8, 0.0)]
 )
 def test_connections_are_off_by_what_their_own_edges_do_not_explain(service_s: float, off: float) -> None:
-    """Five connections for ten seconds serve for 50 s; each may have begun one of its 1,000 transactions before."""
+    """Five connections serve for 50 s in ten seconds. Each may have begun one of its 1,000 transactions before the
+    window."""
     run = cast(MeasuredRun, SimpleNamespace(
         open_loop=False, window=SimpleNamespace(seconds=10.0), latency_n=1000, connections=5,
         latency_us={"service": service_s * 1e6},
@@ -259,7 +261,7 @@ def test_littles_law_asks_for_terminals_and_a_window(
     ("transactions", "status"), [(1_000, "passed"), (1_400, "passed"), (1_500, "failed"), (20_000, "failed")]
 )
 def test_a_short_window_may_be_off_by_what_its_transactions_scatter(transactions: int, status: str) -> None:
-    """A connection that seems to be busy for 92 % of the window: three times 1 / sqrt(transactions) is its limit."""
+    """A connection seems to be busy for 92 % of the window; the limit is three times 1 / sqrt(transactions)."""
     run = cast(MeasuredRun, SimpleNamespace(
         open_loop=False, window=SimpleNamespace(seconds=10.0), latency_n=transactions, connections=1, label="x",
         latency_us={"service": 9.2e6}, engine=SimpleNamespace(is_server=True),
@@ -291,9 +293,10 @@ def test_the_worst_run_is_the_one_that_exceeds_its_own_limit_most() -> None:
 def test_a_point_may_drift_by_what_the_counts_of_all_its_runs_scatter(
     misses: int, mixed: int, runs: int, status: str
 ) -> None:
-    """13 % more at the end: by chance where two runs missed 1,200 times in a third, not where three did.
+    """Misses are 13 % more at the end: possibly by chance if two runs missed 1,200 times in a third, not if three runs
+    did.
 
-    By chance also where one run had 500 transactions of several types in a third.
+    Possibly by chance, too, if one run had 500 transactions of several types in a third.
     """
     run = cast(MeasuredRun, SimpleNamespace(run=SimpleNamespace(point=SimpleNamespace(index=0, label="x"))))
     found = stood_still("x", "x", "misses", [(run, 1.13, misses)] * runs, mixed=lambda _: mixed)
@@ -320,7 +323,7 @@ def test_a_failed_check_names_the_points_that_failed_and_no_other() -> None:
 def test_a_page_trace_in_memory_is_no_memory_of_the_pool(
     bytes_a_frame_byte: float, status: str, packed_bytes: int
 ) -> None:
-    """As `buffer-size --quick` runs: the largest pool is warmed up longest, so its trace is six times as long."""
+    """As in `buffer-size --quick`: the largest pool has the longest warm-up, so its trace is six times as long."""
     runs = []
     for frames, accesses in ((990, 460_000), (3_970, 400_000), (15_850, 2_730_000)):
         levels = {

@@ -1,4 +1,5 @@
-"""Derived values against numbers worked out by hand, and against what the synthetic sweep was told to be."""
+"""Derived values compared with numbers computed by hand, and with the values that the synthetic sweep was built
+with."""
 
 from __future__ import annotations
 
@@ -32,7 +33,7 @@ Counts = dict[tuple[str, str], tuple[float | None, float | None]]
 def samples(
     start_s: float, end_s: float, counts: Counts, reason: str | None = None, phase: str = "measure"
 ) -> pl.DataFrame:
-    """The two edges of a window from (metric, subject) -> (at start, at end)."""
+    """Return the two edges of a window from (metric, subject) -> (at start, at end)."""
     rows = []
     for place, (t_s, edge) in enumerate(((start_s, "start"), (end_s, "end"))):
         for (metric, subject), ends in counts.items():
@@ -82,7 +83,7 @@ def test_nanoseconds_of_reads_become_microseconds_a_read() -> None:
 
 
 def test_device_columns_are_those_iostat_prints() -> None:
-    """Ten seconds of a disk; the expected row was worked out with the formulas of iostat(1)."""
+    """Ten seconds of a disk; the expected row was computed with the formulas of iostat(1)."""
     counts: Counts = {
         (f"device_{name}", "vda"): (500, 500 + change)
         for name, change in {
@@ -128,7 +129,7 @@ def test_cpu_shares_add_up_to_one_on_every_core() -> None:
 
 
 def with_a_scan() -> pl.DataFrame:
-    """A measured window of 10 s, then a phase of 4 s; the core samples every type at every edge."""
+    """Return a measured window of 10 s and a phase of 4 s; the core samples every type at every edge."""
     main: Counts = {
         **work(100, 1, 100),
         ("transactions_committed", "scan.read"): (0, 0),
@@ -259,7 +260,7 @@ def test_the_figures_of_a_stored_sweep_are_what_it_was_told_to_be(tmp_path: Path
 
 
 def drifting(values: list[int], seconds: float = 1.0) -> pl.DataFrame:
-    """Samples a second apart: page gets rise by 100 a time, misses by the values given."""
+    """Return samples a second apart: page gets rise by 100 each time, misses by the given values."""
     rows: list[dict[str, Any]] = []
     misses = 0
     for place, step in enumerate([0, *values]):
@@ -326,7 +327,7 @@ def test_percentiles_never_fall_and_never_pass_the_maximum(times_us: list[int]) 
 
 
 def test_a_gauge_is_sampled_from_edge_to_edge() -> None:
-    """The sampler begins before the window and goes on behind it; nothing runs then."""
+    """The sampler begins before the window and continues after it, when no transaction runs."""
     told = ((0.5, None, 900.0), (1.0, "start", 100.0), (2.0, None, 40.0), (3.0, "end", 100.0), (3.4, None, 0.0))
     rows = [(t_s, "measure", edge, "level", "", None, value, None, "engine") for t_s, edge, value in told]
     types = {"f64": pl.Float64, "i64": pl.Int64, "str": pl.String}

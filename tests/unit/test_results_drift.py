@@ -1,4 +1,4 @@
-"""A window in which misses still fell or rose is found out, and one that scatters is not accused."""
+"""A window in which misses still fell or rose fails the check, and a window that only scatters passes it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SECONDS = 12
 def samples(
     misses_per_s: list[int], transactions_per_s: list[int] | None = None, late: int = 0, commits: bool = True
 ) -> pl.DataFrame:
-    """Samples of a window with those misses in each second. Inside it drivers tell `late` transactions too many."""
+    """Return a window's samples with these misses in each second. Samples inside count `late` transactions too many."""
     rows, misses, done = [], 5_000, 700
     for second in range(len(misses_per_s) + 1):
         edge = {0: "start", len(misses_per_s): "end"}.get(second)

@@ -1,7 +1,7 @@
-"""Every derived value against a second reckoning, in a window where all counters grow by different primes.
+"""Every derived value is computed a second time, in a window in which all counters grow by different primes.
 
-Every gauge moves, too, so that its mean, lowest, first and last level differ. A row that takes another counter, leaves
-one out or reads a gauge otherwise gives another number.
+Every gauge changes, too, so that its mean, lowest, first and last level differ. A formula with a wrong counter, without
+a counter, or with another level of a gauge therefore gives another number.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ FORMULAS = {name: metric.formula for name, metric in registry().derived.items() 
 
 
 def primes() -> Iterator[int]:
-    """Primes from 101 on."""
+    """Yield the primes from 101 on."""
     return (number for number in range(101, 10_000) if all(number % factor for factor in range(2, 100)))
 
 
@@ -41,16 +41,16 @@ LEVELS = {name: next(PRIMES) for name in GAUGES}
 C = {name: sum(changes.values()) for name, changes in CHANGES.items()}
 #: The times of a gauge's samples, and each level as a multiple of the gauge's prime.
 COURSE = ((0.0, 1.0), (1.0, 3.0), (7.0, 0.5), (10.0, 2.0))
-#: Trapezia by hand: 1 * (1 + 3) / 2 + 6 * (3 + 0.5) / 2 + 3 * (0.5 + 2) / 2 = 16.25 in 10 s.
+#: By the trapezoidal rule: 1 * (1 + 3) / 2 + 6 * (3 + 0.5) / 2 + 3 * (0.5 + 2) / 2 = 16.25 in 10 s.
 MEAN, LOWEST, FIRST, LAST = 1.625, 0.5, 1.0, 2.0
-#: The mean of the two samples that are no edge.
+#: The mean of the two samples that are not edges.
 BETWEEN = (3.0 + 0.5) / 2
-#: Cumulative reads and requests of the device; their stretches are of 2 s.
+#: Cumulative reads and requests of the device; the intervals have 2 s.
 GROWTHS = {"logical_reads": (8, 12, 8, 16, 6, 10), "device_reads": (2, 6, 2, 2, 10, 2)}
 
 
 def window(without: frozenset[str] = frozenset(), changes: Mapping[str, int] | None = None) -> Window:
-    """A window of primes; `without` names counters that are missing, `changes` other growths."""
+    """Return a window of primes; `without` names missing counters, `changes` has other growths."""
     grown = {**CHANGES, **{name: {"": growth} for name, growth in (changes or {}).items()}}
     start: Edge = {name: {one: Reading(1000.0, None) for one in of} for name, of in grown.items()}
     end: Edge = {name: {one: Reading(1000.0 + by, None) for one, by in of.items()} for name, of in grown.items()}
@@ -85,7 +85,7 @@ INDEX_READ = C["postgres_statio_idx_blks_read"] - C["postgres_growth_idx_pages"]
 BACKEND_WRITES = C["pages_written"] - C["postgres_bgwriter_buffers_checkpoint"] - C["postgres_bgwriter_buffers_clean"]
 PAGES_CACHED = C["pages_read"] - C["server_read_bytes"] / 8192
 
-#: What is told per New-Order and per transaction.
+#: The values that are shown per New-Order and per transaction.
 PER_WORK: dict[str, float] = {
     **{name: C[name] for name in ("page_gets", "wal_read_bytes", "wal_write_bytes", "pages_created")},
     **{name: C[name] for name in ("device_reads", "device_writes")},
@@ -122,7 +122,7 @@ PER_WORK: dict[str, float] = {
     },
 }
 
-#: What is told per second.
+#: The values that are shown per second.
 PER_SECOND: dict[str, float] = {
     "new_orders_per_s": NEW_ORDERS,
     "new_orders_committed_per_s": COMMITTED["new_order"],
@@ -220,7 +220,8 @@ OTHERS: dict[str, float] = {
     "logical_bytes_per_read": C["logical_read_bytes"] / READS,
     "device_bytes_per_read": C["device_read_bytes"] / READS,
     "read_amplification": C["device_read_bytes"] / C["logical_read_bytes"],
-    # Rates 4, 6, 4, 8, 3, 5: squares of their steps 4 + 4 + 16 + 25 + 4 = 53, mean 5; the stretches are of 2 s.
+    # Rates 4, 6, 4, 8, 3, 5: the squares of their steps are 4 + 4 + 16 + 25 + 4 = 53, the mean is 5; intervals have 2
+    # s.
     "reads_cv": (53 / (2 * 5)) ** 0.5 / 5,
     "reads_dispersion_index": 53 / (2 * 5) * 2 / 5,
     # Rates 1, 3, 1, 1, 5, 1: 4 + 4 + 0 + 16 + 16 = 40, mean 2.

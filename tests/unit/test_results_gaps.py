@@ -1,4 +1,4 @@
-"""Gaps of a window, planted in times of samples and in the lateness of a pulse."""
+"""Gaps of a window, planted in the times of samples and in the lateness of a pulse."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_a_gap_is_what_exceeds_the_interval_and_gaps_add_up() -> None:
 
 
 def test_five_stops_of_a_second_between_samples_are_seen_by_the_pulse() -> None:
-    # A sample a second; stops from 0.2 to 1.2 s and so on delay each second sample by 0.2 s alone.
+    # A sample a second; stops such as that from 0.2 to 1.2 s delay every second sample by only 0.2 s.
     times = [0.0, *(at for k in range(5) for at in (2 * k + 1.2, 2 * k + 2.0)), 11.0]
     late = [(at, 0.9e6 * sum(at >= 2 * k + 1.2 for k in range(5))) for at in times]
     assert gaps_of(times, 1.0) == Gaps(0.0, 0.0)
@@ -65,7 +65,7 @@ def test_the_interval_is_the_usual_distance_and_two_samples_do_not_tell_it() -> 
 
 
 def samples(window: list[float], late_us: list[int] | None = None) -> pl.DataFrame:
-    """A warm-up of five seconds and a window with samples at these times."""
+    """Return a warm-up of five seconds and a window with samples at these times."""
     warm = [float(at) for at in range(-5, 0)]
     times = [*warm, *window]
     edges = [None] * len(warm) + ["start"] + [None] * (len(window) - 2) + ["end"]
@@ -92,7 +92,8 @@ def test_a_window_is_told_its_gaps_from_its_own_samples_and_the_interval_of_all(
 
 
 def analysed(tmp_path: Path, **changes: object) -> Analysis:
-    """Two pools with windows of more than a minute, so that only gaps keep throughput from being resolved."""
+    """Return two pools with windows of more than a minute, so that only gaps can keep throughput from being
+    resolved."""
     return Analysis.of(build(tmp_path, Sweep(truths=BUFFER_SIZE[3:], transactions=160_000, **changes)))  # type: ignore[arg-type]
 
 

@@ -1,4 +1,4 @@
-"""A sweep folder that somebody made who means harm: whatever it says is read, or refused by name, and hangs nothing."""
+"""A sweep folder that an attacker made: all of it is read, or refused by name, and no command hangs."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def sweep(tmp_path: Path) -> SweepFolder:
 
 
 def resealed(sweep: SweepFolder, change: Callable[[dict[str, Any]], object]) -> None:
-    """Change run.json of the first run as somebody would who means harm: the seal fits."""
+    """Change run.json of the first run as an attacker would, with a matching hash."""
     path = min((sweep.path / "runs").iterdir()) / "run.json"
     document = json.loads(path.read_text())
     del document["seal"]
@@ -40,7 +40,7 @@ def resealed(sweep: SweepFolder, change: Callable[[dict[str, Any]], object]) -> 
 
 
 def replaced(sweep: SweepFolder, name: str, content: bytes) -> None:
-    """Another table for the first run, with a hash that fits."""
+    """Replace a table of the first run, with a matching hash."""
     folder = min((sweep.path / "runs").iterdir())
     (folder / name).write_bytes(content)
     digest = hashlib.sha256(content).hexdigest()
@@ -176,7 +176,7 @@ def test_a_small_table_that_claims_many_rows_is_not_taken_into_memory(sweep: Swe
 def test_a_table_whose_decoding_ends_the_process_is_refused(
     sweep: SweepFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """polars 2.1.0 has done so over a damaged table; here the child ends by itself once it has heard of the file."""
+    """polars 2.1.0 has ended its process over a damaged table. Here the child ends itself once it knows the file."""
 
     def ending() -> subprocess.Popen[str]:
         code = "import os; print(flush=True); input(); os.kill(os.getpid(), 9)"
@@ -188,7 +188,7 @@ def test_a_table_whose_decoding_ends_the_process_is_refused(
         return child
 
     decoding._end()
-    decoding._decoded.clear()  # As another process would meet them.
+    decoding._decoded.clear()  # Forget the decoded tables, as a new process would.
     monkeypatch.setattr(decoding, "_started", ending)
     with pytest.raises(DataFileError, match=r"cannot be decoded: polars breaks off, or needs more than 51\d MiB"):
         read_all(sweep)
@@ -202,9 +202,9 @@ def test_a_small_table_that_fills_the_memory_is_refused(sweep: SweepFolder) -> N
 
 
 def test_a_small_table_with_much_text_is_refused(sweep: SweepFolder) -> None:
-    """One word in a dictionary, and its number for every row: Python would make a word of each."""
+    """A dictionary of one word, and its number in every row: Python would make a separate word of each row."""
     first = sweep.runs()[0].latency().head(1).with_columns(transaction_type=pl.lit("x" * 1000))
-    # Not many more than the limit: with 200,000 rows the child at times ran out of its memory first.
+    # Only a few more rows than the limit: with 200,000 rows the child sometimes ran out of memory first.
     many = pl.DataFrame([column.new_from_index(0, 145_000) for column in first])
     replaced(sweep, "latency.parquet", as_bytes(many))
     with pytest.raises(DataFileError, match=r"has 14\d,\d+,000 bytes of text, more than 13\d,\d+,\d+ for its size"):
@@ -213,7 +213,7 @@ def test_a_small_table_with_much_text_is_refused(sweep: SweepFolder) -> None:
 
 def test_tables_are_read_after_the_process_that_decodes_them_was_killed(sweep: SweepFolder, tmp_path: Path) -> None:
     other = build(tmp_path / "other", replace(SMALL, seed=2))
-    decoding._decoded.clear()  # As another process would meet them.
+    decoding._decoded.clear()  # Forget the decoded tables, as a new process would.
     read_all(sweep)
     (child,) = decoding._children
     child.kill()
@@ -237,7 +237,8 @@ def test_only_tables_that_this_process_has_made_itself_are_read_without_another_
 def test_no_change_of_a_table_ends_in_anything_but_a_refusal(
     sweep: SweepFolder, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """What polars raises over damage need be no Exception, and it may print where; the user sees neither."""
+    """The error that polars raises over damage need not be an Exception, and polars may print; the user sees
+    neither."""
     whole = (sweep.runs()[0].folder / "samples.parquet").read_bytes()
     path = sweep.path / "samples.parquet"
     chance = random.Random(7)

@@ -1,4 +1,4 @@
-"""InnoDB's values from stored samples: the victim path, the cache it has, what it writes, what a version lacks."""
+"""InnoDB's values from stored samples: the victim path, the cached pages, its writes, and what a version lacks."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from bufferlab.results.window import Reading, Window
 from support.synthetic import MIB, Sweep, build
 from support.synthetic_innodb import LACKS_56, LACKS_1011, SCAN_DEPTH, Depth, Innodb, scan_depth
 
-#: Without noise, in short windows: what is planted does not depend on them, and there are fewer samples to write.
+#: Without noise and in short windows: the planted effects do not depend on them, and the tests write fewer samples.
 QUIET = {"noise": 0.0, "block_noise": 0.0, "throughput_noise": 0.0, "blocks": 1}
 QUIET |= {"warm_up_seconds": 2, "transactions": 5750}
 FEW = (SCAN_DEPTH[0], SCAN_DEPTH[3])
@@ -35,7 +35,7 @@ def value(run: MeasuredRun, name: str) -> float:
 
 @pytest.fixture(scope="module")
 def quiet(tmp_path_factory: pytest.TempPathFactory) -> dict[int, MeasuredRun]:
-    """Depth -> the one run there."""
+    """Return depth -> the only run at that depth."""
     found = runs(tmp_path_factory.mktemp("quiet"), scan_depth(**QUIET))
     return {int(run.run.point.swept["lru_scan_depth"]): run for run in found}
 
@@ -134,7 +134,7 @@ def test_every_counter_of_innodb_says_where_its_number_comes_from() -> None:
     assert len(ours) >= 50
     assert all(metric.meaning and metric.source for metric in ours)
     levels = {metric.name for metric in ours if metric.kind == "gauge" and metric.name.startswith(METRIC_PREFIX)}
-    # The page cleaner sets its number anew for each batch: as a counter it would go backwards.
+    # The page cleaner sets this number anew for each batch, so it is not a counter: it may fall.
     ages = ("log_max_modified_age_async", "log_max_modified_age_sync")
     assert levels == {
         f"{METRIC_PREFIX}{name}" for name in ("buffer_flush_n_to_flush_requested", "trx_rseg_history_len", *ages)
@@ -217,7 +217,7 @@ def test_waits_that_no_pass_explains_make_a_share_negative_and_that_is_noticed(t
 def test_reads_that_are_gets_themselves_are_no_other_work(tmp_path: Path) -> None:
     far = (replace(SCAN_DEPTH[0], reads_per_new_order=20.0), replace(SCAN_DEPTH[4], reads_per_new_order=200.0))
     assert checks(tmp_path / "mysql", truths=far)["page_gets_constant"].status == "passed"
-    # Without a change buffer the same counters would be of other work.
+    # A server without a change buffer would count other work with the same counters.
     found = checks(tmp_path / "mariadb", truths=far, engine="mariadb", kind=Innodb(version="11.4.5-MariaDB"))
     assert found["page_gets_constant"].status == "failed"
 
@@ -282,7 +282,7 @@ def frames(found: list[MeasuredRun]) -> str:
 
 
 def test_frames_given_back_may_be_many_but_the_same_for_every_transaction(tmp_path: Path) -> None:
-    """Undo pages used again take a frame and give it back; how often is a matter of the work."""
+    """A reused undo page takes a frame and gives it back; how often that happens depends on the workload."""
     found = runs(tmp_path, scan_depth(**QUIET, truths=FEW))
     searches = f"{_LRU}get_free_search"
     every = [changed(run, searches, lambda count: count + 8 * 11_500) for run in found]
@@ -301,7 +301,7 @@ def test_frames_given_back_differ_by_what_the_leaves_state_explains_and_not_wher
     searches = f"{_LRU}get_free_search"
     one_by_one = [found[0], *(changed(run, searches, lambda count: count + 100 * 11_500) for run in found[1:])]
     assert frames(one_by_one) == "failed"
-    # Fuller leaves at one point: 5 % more of many; counting errors would be as many as 2 % of all searches.
+    # Fuller leaves at one point change a large number by 5 %; errors of counting may be 2 % of all searches.
     every = [changed(run, searches, lambda count: count + 100 * 11_500) for run in found]
     fuller = [changed(every[0], searches, lambda count: count + 10 * 11_500), *every[1:]]
     assert frames(fuller) == "passed"
@@ -327,7 +327,7 @@ FAR_APART = (Depth.of(128, 10.0, 0.412, 0.0205), Depth.of(2048, 90.0, 0.055, 0.0
         ("mariadb", "10.2.11-MariaDB", 1.0, "passed"),
         ("mariadb", "10.11.14-MariaDB", 0.0, "passed"),
         ("mariadb", "11.4.5-MariaDB", 0.0, "passed"),
-        # What a version is known to do must be there, and what it is known not to do must not.
+        # A version must show the known behaviour, and must not show one that it is known to lack.
         ("mysql", "5.7.22", 0.0, "failed"),
         ("mariadb", "11.4.5-MariaDB", 1.0, "failed"),
     ],

@@ -1,4 +1,4 @@
-"""What a metric declares of itself, and that run and compare believe the same of it."""
+"""A metric's declarations, and that `run` and `compare` use the same ones."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from support.synthetic import BUFFER_SIZE, Sweep, build
 
 @pytest.fixture
 def every_metric(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let every run have every figure, each above zero and each with noise."""
+    """Give every run every figure, each above zero and with noise."""
 
     def values(point: PointRuns, metric: str) -> list[tuple[object, object, float]]:
         return [

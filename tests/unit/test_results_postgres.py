@@ -1,4 +1,5 @@
-"""PostgreSQL's values from stored samples: where pages came from, who wrote them, what a version lacks; its checks."""
+"""PostgreSQL's values from stored samples: where pages came from, which process wrote them, what a version lacks; its
+checks."""
 
 from __future__ import annotations
 
@@ -23,7 +24,7 @@ from bufferlab.results.window import Value
 from support.synthetic import Sweep, build
 from support.synthetic_postgres import SPLITS, Postgres, memory_split
 
-#: Without noise, in short windows: what is planted does not depend on them, and there are fewer samples to write.
+#: Without noise and in short windows: the planted effects do not depend on them, and the tests write fewer samples.
 QUIET = {"noise": 0.0, "block_noise": 0.0, "throughput_noise": 0.0, "blocks": 1}
 QUIET |= {"warm_up_seconds": 2, "transactions": 5750}
 
@@ -39,7 +40,7 @@ def value(run: MeasuredRun, name: str) -> float:
 
 
 def checks(folder: Path, **changes: Any) -> dict[str, Check]:
-    """The checks of a sweep of two blocks: each looks at single runs, or at all of a point."""
+    """Return the checks of a sweep of two blocks; a check reads single runs, or all runs of a point."""
     return {check.name: check for check in check_sweep(runs(folder, memory_split(**{"blocks": 2, **changes})))}
 
 
@@ -107,7 +108,7 @@ def test_a_sweep_of_checkpoints_needs_three_in_each_window(tmp_path: Path) -> No
 
 @pytest.mark.parametrize("version", ["15.18", "17.2"])
 def test_pages_by_which_tables_grow_are_no_reads_on_any_version(tmp_path: Path, version: str) -> None:
-    """Until 15 the server's own counters hold them."""
+    """Until version 15 the server's own counters include them."""
     kind = Postgres(version=version, growth=10_000.0)
     (run, *_) = runs(tmp_path, memory_split(**QUIET, truths=SPLITS[:1], kind=kind))
     reads = value(run, "reads_per_new_order")
@@ -189,7 +190,8 @@ def test_the_report_tells_where_pages_came_from_and_that_reads_are_not_the_devic
 
 
 def test_what_answers_for_one_budget_is_what_the_device_read(tmp_path: Path) -> None:
-    """Shared buffers miss ever less as they grow; the device reads most in the middle, where pages are kept twice."""
+    """Misses of shared buffers fall as they grow; the device reads most in the middle, where both caches hold the same
+    pages."""
     humped = tuple(replace(truth, cached_share=cached) for truth, cached in zip(SPLITS, (0.9, 0.2, 0.1), strict=True))
     sweep = memory_split(truths=humped)
     analysis = Analysis.of(build(tmp_path / "bounded", sweep))

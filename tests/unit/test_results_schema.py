@@ -1,4 +1,4 @@
-"""The stored format, the keys and the metric registry: what must not change by accident."""
+"""The stored format, the keys and the metric registry, which must not change by accident."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from bufferlab.results.page_traces import Prediction
 from bufferlab.results.quantity import Unit, UnitMismatchError
 
 #: A field that may be missing, or a further word for one, can be added: old files read as before (test_results_store.py
-#: reads a run without those fields that were). Any other change needs another FORMAT_VERSION and a line in the
-#: changelog: folders of the old one are then refused. What predicted runs alone have can be predicted again: there
-#: `Prediction` refuses an earlier version by name.
+#: reads a run without the fields of that kind). Any other change needs another FORMAT_VERSION and a line in the
+#: changelog: bufferlab then refuses folders of the old format. Fields that only predicted runs have may change without
+#: that, since runs can be predicted again: there `Prediction` refuses an earlier version by name.
 STORED_FORMAT = "c25cefff507dc8b1e6c30f51109d0dc07ecec91a5c7359ae2ec67bdd591af6af"
 
 

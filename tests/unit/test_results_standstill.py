@@ -1,4 +1,4 @@
-"""A window in which nothing ran is found in its samples, and an honest wait is not taken for one."""
+"""A window in which nothing ran is found by its samples, and a real wait is not mistaken for one."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from bufferlab.results.standstill import limit_seconds, standstill
 def rows(
     times: list[float], cpu_us: Mapping[float, int] | None = None, unanswered: tuple[float, float] = (0.0, 0.0)
 ) -> list[dict[str, Any]]:
-    """Samples at these times: the engine's counters, and the processor time that the processes had used by then."""
+    """Return samples at these times: the engine's counters, and the processor time that the processes had used by
+    then."""
     found: list[dict[str, Any]] = []
     for t_s in times:
         answered = not unanswered[0] < t_s < unanswered[1]

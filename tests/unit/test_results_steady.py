@@ -1,4 +1,4 @@
-"""Windows cut from recorded runs that stood still are not accused of drift, and drifts planted in them are found.
+"""Windows cut from recorded runs without drift pass the check, and drifts planted in them fail it.
 
 `tests/fixtures/steady-misses.csv` has six runs of TPC-C on MySQL 9.7.4 (1 warehouse, pool 10 MiB of 4 KiB pages,
 innodb_lru_scan_depth 128, 1024 and 4096, 8 connections, a sample each 100 ms): demand misses over transactions.
@@ -19,7 +19,7 @@ from bufferlab.results.check_parts import MeasuredRun, stood_still
 from bufferlab.results.drift import drift
 
 RECORDED = pl.read_csv(Path(__file__).parents[1] / "fixtures/steady-misses.csv")
-#: A window of `scan-depth --quick`, and the transactions of a second on an idle host.
+#: Transactions in a window of `scan-depth --quick`, and in a second on an idle host.
 WINDOW, A_SECOND = 1_500, 750
 LEVEL, FALLS, RISES = (1.0, 1.0, 1.0), (1.5, 1.2, 1.0), (1.0, 1.25, 1.5)
 
@@ -27,9 +27,9 @@ LEVEL, FALLS, RISES = (1.0, 1.0, 1.0), (1.5, 1.2, 1.0), (1.0, 1.25, 1.5)
 def windows(
     transactions: int, step: int, rates: tuple[float, float, float] = LEVEL, late: int = 0
 ) -> Iterator[tuple[float, float]]:
-    """Yield drift and misses of every window that begins `step` transactions after another, misses scaled by thirds.
+    """Yield drift and misses of windows that begin `step` transactions apart, with their misses scaled by thirds.
 
-    Samples inside the window have `late` transactions too many.
+    Samples inside the window count `late` transactions too many.
     """
     for _, rows in RECORDED.group_by("run", maintain_order=True):
         done, misses = rows["transactions"].to_numpy(), rows["misses"].to_numpy()
@@ -69,7 +69,7 @@ def test_one_recorded_window_in_a_hundred_at_most_is_taken_for_one_that_drifts(t
 
 
 def test_without_the_mix_and_with_late_counts_one_short_window_in_fifteen_would_be_accused() -> None:
-    """Drivers over eight connections tell about eight transactions too many: that alone looks like a rise of 3 %."""
+    """Drivers of eight connections count about eight transactions too many: alone, that looks like a rise of 3 %."""
     found = list(windows(WINDOW, 150, late=8))
     assert np.mean([ratio for ratio, _ in found]) == pytest.approx(1.03, abs=0.01)
     assert sum(failed(0, *window) for window in found) > len(found) / 15

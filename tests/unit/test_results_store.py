@@ -1,4 +1,4 @@
-"""The sweep folder: what is published is whole, and what is not ours or damaged is refused by name."""
+"""The sweep folder: what is published is complete, and foreign or damaged folders are refused by name."""
 
 from __future__ import annotations
 
@@ -257,7 +257,7 @@ def test_a_crash_while_publishing_leaves_no_half_run(
 
 
 def test_files_are_on_disk_before_the_run_gets_its_name(sweep: SweepFolder, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The order that makes it atomic: files, their folder, the rename, the folder above."""
+    """The order that makes publishing atomic: the files, their folder, the rename, the folder above."""
     events: list[str] = []
     fsync, rename = os.fsync, Path.rename
 
@@ -423,7 +423,7 @@ def test_a_folder_of_figures_that_is_a_link_is_not_followed(sweep: SweepFolder, 
 
 
 def refusal_of(write: Callable[[], object]) -> EnvironmentLackingError | None:
-    """What writing was refused with, if it was."""
+    """Return the error with which writing was refused; None if it was not."""
     try:
         write()
     except EnvironmentLackingError as error:
@@ -432,7 +432,7 @@ def refusal_of(write: Callable[[], object]) -> EnvironmentLackingError | None:
 
 
 def fill_but(disk: Path, left_bytes: int) -> None:
-    """Fill the disk until that much is left."""
+    """Fill the disk until `left_bytes` are left."""
     free_bytes = shutil.disk_usage(disk).free
     (disk / "filler").write_bytes(b"\0" * (free_bytes - left_bytes))
 

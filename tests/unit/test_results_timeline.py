@@ -1,4 +1,5 @@
-"""A run over time, when phases follow its window: each stretch belongs to one of them, or to none."""
+"""A run over time with phases after its window: each stretch of time belongs to the window, to one phase, or to
+none."""
 
 from __future__ import annotations
 

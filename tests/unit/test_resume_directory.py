@@ -1,4 +1,4 @@
-"""The directory in which a resumed sweep keeps its copies: on the device on which it began, or nowhere."""
+"""The directory in which a resumed sweep keeps its copies: on the device on which the sweep began, or refused."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from bufferlab.results.store import SweepFolder
 
 
 def begun(directory: Path, **other: Any) -> SweepFolder:
-    """A sweep folder whose host.json was written here, for this directory, but for some facts."""
+    """Return a sweep folder whose host.json was written here, for this directory, except for the facts in `other`."""
     return cast(SweepFolder, SimpleNamespace(host={**fingerprint.fingerprint(directory), **other}))
 
 
@@ -23,7 +23,7 @@ def test_a_resume_takes_the_folders_own_directory_whatever_is_usual_now(tmp_path
     own, usual = tmp_path / "own", tmp_path / "usual"
     own.mkdir(), usual.mkdir()
     assert resume.data_directory(begun(own), None, usual) == own
-    assert resume.data_directory(begun(own), usual, usual) == usual  # Asked for, and on the same disk.
+    assert resume.data_directory(begun(own), usual, usual) == usual  # Asked for, and the same disk.
     assert resume.data_directory(begun(own), tmp_path / "new", usual) == tmp_path / "new"
 
 

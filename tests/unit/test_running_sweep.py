@@ -1,4 +1,4 @@
-"""A sweep that runs, or was interrupted: how its report names that, and how blocks that are not whole are judged."""
+"""A running or interrupted sweep: the word for it in its report, and how incomplete blocks are judged."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from support.synthetic import Sweep, build
 
 
 def without(sweep: SweepFolder, *cells: tuple[int, int]) -> SweepFolder:
-    """The sweep as it was before these runs, each a point and a block."""
+    """Return the sweep without these runs, each given as a point and a block."""
     for record in sweep.runs():
         if (record.run.point.index, record.run.block) in cells:
             shutil.rmtree(record.folder)

@@ -1,4 +1,4 @@
-"""URLs of servers that run already: what they may say, and that a password is nowhere but where it belongs."""
+"""URLs of servers that run already: their allowed parts, and that a password appears in no other place."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Root writes into folders of the server's user, who may put anything there: links are neither followed nor obeyed."""
+"""Root writes into folders of the server's user, who may put anything there: bufferlab follows no links in them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def _log(path: Path) -> None:
 
 @pytest.fixture
 def precious(tmp_path: Path) -> Path:
-    """A file elsewhere that the server's user may not write."""
+    """Return a file in another folder that the server's user may not write."""
     path = tmp_path / "precious"
     path.write_text("kept")
     path.chmod(0o640)
@@ -111,7 +111,7 @@ def test_a_system_table_is_copied_through_no_link(
     assert (copy.read_text(), stat.S_IMODE(copy.stat().st_mode)) == ("rows", 0o600)
 
     def given(path: Path, user: object) -> None:
-        # From now on the folder is the server's user's.
+        # From now on the folder belongs to the server's user.
         if path.name == "mysql":
             (path / "user.MYD").symlink_to(precious)
 
@@ -142,7 +142,7 @@ def test_a_link_in_the_place_of_a_folder_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_library_is_loaded_into_the_server_alone(tmp_path: Path) -> None:
-    """Who launches it may be root, and its user may write where the library is."""
+    """The process that launches the server may be root's, and the server's user may write where the library is."""
     said = tmp_path / "said"
     preload = child_process.Preload({"LD_PRELOAD": "/none/of-ours.so"}, 0)
     with open_log(said, None) as output:
@@ -152,5 +152,5 @@ def test_a_library_is_loaded_into_the_server_alone(tmp_path: Path) -> None:
         assert process.wait() == 0
     lines = said.read_text().splitlines()
     assert [line for line in lines if "LD_PRELOAD" in line and "=" in line] == ["LD_PRELOAD=/none/of-ours.so"]
-    assert sum("cannot be preloaded" in line for line in lines) == 1  # By env's loader, not by Python's.
+    assert sum("cannot be preloaded" in line for line in lines) == 1  # From env's loader, not from Python's.
     assert not any("LATER" in line for line in lines)

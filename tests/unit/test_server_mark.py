@@ -1,4 +1,4 @@
-"""The mark of a schema on a server that is not ours, without a server."""
+"""The mark of a schema on a server that bufferlab did not start; tested without a server."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Servers from Debian's packages: apt-get asked for one release, and libraries that a machine lacks."""
+"""Servers from Debian's packages: the releases that apt-get is asked for, and libraries that a machine lacks."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ esac
 
 @pytest.fixture
 def calls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """What apt-get was called with, on a Debian whose apt has two mirrors."""
+    """Return a file with apt-get's arguments, on a Debian whose apt has two mirrors."""
     for name, text in (("apt-get", APT_GET), ("dpkg", DPKG)):
         (tmp_path / "bin").mkdir(exist_ok=True)
         (tmp_path / "bin" / name).write_text(text)
@@ -63,7 +63,7 @@ def calls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 class Machine:
-    """A machine that lacks some libraries: a server says so until its own folder has them."""
+    """A machine that lacks some libraries: a server reports them missing until its own folder has them."""
 
     def __init__(self, *lacking: str) -> None:
         self.lacking = lacking

@@ -1,4 +1,4 @@
-"""Where the password of an account is found, in which order, and what is refused: no test shows or sends one."""
+"""The places of an account's password, their order, and refusals: no test shows or sends a password."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ MYSQL_URL, POSTGRES_URL = "mysql://me@db.example/lab", "postgres://me@db.example
 
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A home that holds nothing, and no variable that names a password."""
+    """Use an empty home, and unset the variables that hold passwords."""
     for name in os.environ:
         if name.startswith(("BUFFERLAB_", "PG")):
             monkeypatch.delenv(name)
@@ -189,7 +189,7 @@ def test_a_prompt_asks_once_and_only_when_the_server_refuses_an_account_without_
 ) -> None:
     asked: list[str] = []
     monkeypatch.setattr(getpass, "getpass", lambda prompt: asked.append(prompt) or "typed")
-    # What `logged_in` sets is put back at the end.
+    # The test restores at its end the variables that `logged_in` sets.
     for name in ("BUFFERLAB_PASSWORD", "BUFFERLAB_TYPED"):
         monkeypatch.setenv(name, "")
         del os.environ[name]

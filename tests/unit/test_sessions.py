@@ -1,4 +1,4 @@
-"""Sessions with servers that answer with what is refused, or never end, as Python calls the core (it has own tests)."""
+"""Sessions with servers whose answers are refused or never end, called from Python (the core has separate tests)."""
 
 from __future__ import annotations
 
@@ -39,12 +39,13 @@ def _password(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def served(scheme: str, behave: Behave, heard: list[bytes] | None = None) -> AbstractContextManager[str]:
-    """The URL of a server that does that with each connection; `heard` gets what it is sent afterwards."""
+    """Yield the URL of a server that calls `behave` on each connection; `heard` gets the bytes that clients send
+    afterwards."""
     return hostile.served(scheme, behave, heard)
 
 
 def refusal(url: str, seconds: float = 0.5) -> EnvironmentLackingError:
-    """What the family's connection says to a URL."""
+    """Return the error of the family's connection to a URL."""
     scheme = url.partition("://")[0]
     connect = innodb.connect if scheme == "mysql" else postgres.connect
     with pytest.raises(EnvironmentLackingError) as caught:
@@ -55,7 +56,7 @@ def refusal(url: str, seconds: float = 0.5) -> EnvironmentLackingError:
 
 
 def session(url: str, seconds: float | None = 2.0) -> Client:
-    """A session as the core makes it, without the statements of a family's."""
+    """Return a session as the core makes it, without a family's own statements."""
     scheme = url.partition("://")[0]
     target = parse(url, FORMS[scheme]).target(SECRET, None)
     return Client(scheme, target, login_seconds=2.0, seconds=seconds, name="test")
@@ -73,7 +74,7 @@ def postgres_in(line: socket.socket) -> None:
 
 
 def answering(scheme: str, answer: Callable[[socket.socket], object]) -> Behave:
-    """A server that lets everybody in, and does that with each statement."""
+    """Return a server that accepts every login, and calls `answer` for each statement."""
 
     def behave(line: socket.socket) -> None:
         (mysql_in if scheme == "mysql" else postgres_in)(line)
@@ -126,7 +127,7 @@ def test_a_server_that_stops_in_the_middle_of_a_tls_handshake_is_given_up_in_tim
     with served(scheme, behave, heard) as url:
         assert "did not finish the login within" in refusal(url.replace("prefer", mode)).what
     assert time.monotonic() - began < 5
-    # Neither was the login tried again without TLS.
+    # The client did not try the login again without TLS.
     assert b"me\0" not in b"".join(heard)
 
 
@@ -180,7 +181,7 @@ def test_a_refusal_of_postgresql_is_told_with_its_detail() -> None:
 
 
 def test_a_server_that_cannot_prove_that_it_knows_the_password_is_refused_by_what_it_did() -> None:
-    """SCRAM proves both ends (RFC 5802): whoever only pretends has no signature."""
+    """SCRAM proves both ends (RFC 5802): a server that does not know the password has no signature."""
     proofs: list[bytes] = []
 
     def behave(line: socket.socket) -> None:
@@ -286,7 +287,8 @@ _MADE: list[sessions.Sessions] = []
 
 
 def test_a_session_can_be_looked_at_while_another_thread_waits_for_its_answer() -> None:
-    """In a process of its own: threads that wait for each other end neither by a time nor by Ctrl-C."""
+    """This test runs in a separate process: threads that wait for each other end neither by a time limit nor by
+    Ctrl-C."""
     program = (
         "import sys, threading\n"
         "from bufferlab.engines.innodb.connection import FORM\n"

@@ -1,4 +1,4 @@
-"""What the set-up of ./bufferlab and ./test says while it works."""
+"""The messages of ./bufferlab and ./test during the set-up."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_a_terminal_shows_a_clock_while_a_silent_step_runs() -> None:
     process = subprocess.Popen(["bash", "-c", SETUP + "with_clock sleep 1.4; say after"], stderr=theirs)
     os.close(theirs)
     shown = b""
-    with suppress(OSError):  # The end of a terminal is an error.
+    with suppress(OSError):  # Reading a terminal at its end is an error.
         while part := os.read(ours, 4096):
             shown += part
     os.close(ours)

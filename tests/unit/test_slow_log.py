@@ -1,4 +1,5 @@
-"""Slow query logs of five servers, rotated, cut, mangled and forged: the same script of each, and never a value told.
+"""Slow query logs of five servers, rotated, cut, mangled and forged: they give the same script, and no output shows a
+value.
 
 tests/support/slow_logs.py made the logs in tests/fixtures/slow-log, on private servers.
 """
@@ -71,7 +72,7 @@ def test_every_server_tells_the_same_transactions(log: Path) -> None:
     assert [section.kind.frame for section in made.script.sections[:4]] == ["COMMIT", "", "COMMIT", "ROLLBACK"]
     assert dict(made.left_out)["SET"] == 5
     assert made.notes == ()
-    # Only these two tell which statement failed.
+    # Only these two logs record which statement failed.
     assert dict(made.left_out).get("that failed", 0) == (2 if log.stem == "mysql-9" else 0)
 
 
@@ -293,7 +294,7 @@ def test_a_rotated_log_is_one_log_and_a_cut_one_loses_the_cut_alone(seed: int) -
     starts = [match.start() for match in re.finditer(rb"(?m)^# (?:Time|User@Host): ", data)]
     whole = grouped(data)
     at = rng.choice(starts)
-    # A new file begins with the server's words, which end no session here: they are the first entry's.
+    # A new file begins with the server's header, which ends no session here; it belongs to the first entry.
     assert grouped(data[:at], data[at:])[0] or at == starts[0]
     cut = rng.randrange(len(data))
     made, left_out = grouped(data[:cut])
@@ -341,7 +342,7 @@ def test_values_that_do_not_fit_in_memory_leave_a_uniform_sample(monkeypatch: py
     values = [int(str(value)) for (value,) in kind.samples]
     assert kind.count == 20_000
     assert 200 < len(values) < 900
-    # The mean of n uniform numbers up to N scatters by N / sqrt(12 n).
+    # The mean of n uniform numbers up to N has a standard error of N / sqrt(12 n).
     assert abs(sum(values) / len(values) - 10_000) < 5 * 20_000 / (12 * len(values)) ** 0.5
 
 
@@ -370,7 +371,7 @@ def test_many_kinds_leave_the_frequent_ones(monkeypatch: pytest.MonkeyPatch) -> 
 def test_a_line_made_to_look_like_an_entrys_first_takes_time_in_proportion(line: bytes) -> None:
     before = time.process_time()
     read(mariadb(1, "SELECT 'a").removesuffix(b";\n") + (b"\n" + line) * 30 + b"';\n")
-    # A few milliseconds; with the square of a line's length it would be four seconds, or minutes.
+    # It takes a few milliseconds; quadratic time in a line's length would be four seconds, or minutes.
     assert time.process_time() - before < 2
 
 

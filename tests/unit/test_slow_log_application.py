@@ -1,7 +1,7 @@
-"""What of a slow query log is the application's, what is the client's and the server's; and counts that add up.
+"""The statements of the application in a slow query log, those of clients and monitors, and counts that add up.
 
-The log in tests/fixtures/slow-log/clients is of MariaDB 10.11.19: mariadb, mariadb-dump and mariadb-admin beside
-connections of an application, of a pool and of a monitor.
+The log in tests/fixtures/slow-log/clients is of MariaDB 10.11.19. Its connections are those of mariadb, mariadb-dump
+and mariadb-admin, of an application, of a connection pool and of a monitor.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ OTHER = "of another schema"
 
 
 def mysql(*statements: tuple[int, str], version: str = "8.0.36") -> str:
-    """Return MySQL's log of statements, each with its connection; `a|SELECT 1` stands behind a `use a`."""
+    """Return MySQL's log of statements, each with its connection; `a|SELECT 1` is logged after a `use a`."""
     text = BANNER.format(version)
     for second, (session, sql) in enumerate(statements):
         use, _, rest = sql.rpartition("|")
@@ -185,7 +185,7 @@ def test_a_monitors_question_in_a_transaction_is_dropped_from_it_and_a_second_sc
 )  # fmt: skip
 @pytest.mark.parametrize("use", ["", "shop|", "elsewhere|"])
 def test_names_of_one_schema_are_without_it_in_the_script(sql: str, script: str, use: str, tmp_path: Path) -> None:
-    # With one schema in every name it is that one, whatever the connection's is.
+    # If every name has one schema, the statement belongs to it, even if the connection has another one.
     made = made_of(tmp_path, mysql(*of(6, f"{use}{sql}", sql, sql)))
     assert (made.schema, made.left_out) == ("shop", {})
     assert made.script.text.splitlines()[-1] == script
@@ -225,15 +225,15 @@ def test_a_commit_that_nothing_began_tells_the_whole_connection(tmp_path: Path) 
 @pytest.mark.parametrize(
     ("statements", "kinds", "notes"),
     [
-        # A BEGIN tells that autocommit is on: what stands outside of transactions is alone.
+        # A BEGIN shows that autocommit is on: each statement outside of transactions is then one alone.
         (["BEGIN", *changes("COMMIT", 1), *changes("ROLLBACK", 2, 3)], [(2, "", ONE), (1, "COMMIT", ONE)], 1),
-        # What a SET told is no guess.
+        # After a SET autocommit nothing needs to be assumed.
         (["SET autocommit = 1", *changes("ROLLBACK", 1, 2)], [(2, "", ONE)], 0),
         (["SET autocommit = 1", *changes("COMMIT", 1, 2)], [(2, "", ONE)], 0),
         (["SET autocommit = 0", *changes("ROLLBACK", 1, 2)], [(2, "ROLLBACK", ONE)], 0),
-        # A connection that never ends anything.
+        # The connection never ends a transaction.
         ([text for text in changes("", 1, 2, 3) if text], [(3, "", ONE)], 0),
-        # The end is far behind the beginning: more are alone than could be kept.
+        # The end is far after the beginning: there are more single statements than the command keeps.
         ([*changes("ROLLBACK", *range(150)), *changes("COMMIT", 150, 151)], [(151, "", ONE), (1, "COMMIT", ONE)], 2),
     ],
 )
@@ -266,13 +266,13 @@ def test_a_cut_last_entry_is_one_of_the_logs_statements(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("cut", "all_statements", "left_out"),
     [
-        ("\nSELECT price FROM article WHERE id = 3;\n", 2, {"without an end": 1}),  # Its head alone is there.
+        ("\nSELECT price FROM article WHERE id = 3;\n", 2, {"without an end": 1}),  # Only its head is there.
         ("timestamp=1739264401;\nSELECT price FROM article WHERE id = 3;\n", 2, {"without an end": 1}),
         ("WHERE id = 3;\n", 2, {"without an end": 1}),
         ("  Lock_time: 0.000001 Rows_sent: 1  Rows_examined: 1\nSET timestamp=1739264401;\n"
          "SELECT price FROM article WHERE id = 3;\n", 2, {"without an end": 1}),
         ("SELECT price FROM article WHERE id = 3;\n", 2, {"without an end": 1}),
-        ("\n", 2, {}),  # The end of the last line alone.
+        ("\n", 2, {}),  # Only the last line's end is missing.
         (";\n", 2, {"without an end": 1}),
         ("", 2, {}),
     ],
@@ -409,15 +409,15 @@ def test_a_number_that_stays_in_the_statement_is_a_double_or_a_decimal_as_it_was
         (("0x0a", "0x10", "0x7f"), ["\\set v1 choose(:seen,10,16,127)", "SELECT pad FROM t WHERE id = :v1;"]),
         (("0xFF", "7", "b'101'", "-1.5e0"), ["\\set v1 choose(:seen,255,7,5,-1.5)"]),
         (("0x1", "-0x20", "+0x3"), ["\\set v1 choose(:seen,1,-32,3)"]),
-        # No signed BIGINT holds it, and the server converts a text exactly.
+        # A signed BIGINT cannot hold it, and the server converts a text exactly.
         (("0x0001", "0xffffffffffffffff"), ["\\set v1 choose(:seen,1,'18446744073709551615')"]),
-        # Longer than a number, beside a text, beside x'...': bytes.
+        # These stay bytes: longer than a number, next to a text, or next to x'...'.
         (("0x0102030405060708090a", "0x0b"), ["\\set v1 choose(:seen,'0102030405060708090a','0b')",
                                               "SELECT pad FROM t WHERE id = UNHEX(:v1);"]),
         (("0x6162", "'ab'"), ["\\set v1 choose(:seen,'6162','6162')"]),
         (("x'0a'", "0x0b"), ["\\set v1 choose(:seen,'0a','0b')"]),
         (("_binary 0x0a", "_binary 0x0b"), ["\\set v1 choose(:seen,'0a','0b')"]),
-        # Alone it stays as it was written.
+        # A literal that never changes stays as it was written.
         (("0x14", "0x14"), ["SELECT pad FROM t WHERE id = 0x14;"]),
         (("x'14'",), ["SELECT pad FROM t WHERE id = x'14';"]),
         (("-x'14'",), ["SELECT pad FROM t WHERE id = - x'14';"]),
@@ -475,12 +475,12 @@ def test_names_are_found_in_whatever_is_no_statement_in_proportion_to_its_length
     before = time.process_time()
     with suppress(UnreadableError):
         read_statement(sql, "shop")
-    # A twentieth of a second; with the square of the length it would be a minute.
+    # It takes a twentieth of a second; quadratic time in the length would be a minute.
     assert time.process_time() - before < 5
 
 
 def rotated(folder: Path, first: str, second: str) -> Made:
-    """What is made of a log in two files."""
+    """Return the result for a log in two files."""
     paths = [folder / "slow.log.1", folder / "slow.log"]
     for path, text in zip(paths, (first, second), strict=True):
         path.write_text(text)
@@ -488,7 +488,7 @@ def rotated(folder: Path, first: str, second: str) -> Made:
 
 
 def test_a_transaction_goes_on_in_the_next_file_of_a_rotated_log(tmp_path: Path) -> None:
-    """FLUSH SLOW LOGS writes the words of a start above the next file, and connections stay."""
+    """FLUSH SLOW LOGS writes a server start's header into the next file, although the connections stay."""
     take, put = "SELECT n FROM item WHERE id = {} FOR UPDATE", "UPDATE item SET n = 1 WHERE id = {}"
     whole = ("shop|BEGIN", take.format(1), put.format(1), "COMMIT")
     before = mysql(*of(7, *whole), *of(7, "BEGIN", take.format(2)))
@@ -498,7 +498,7 @@ def test_a_transaction_goes_on_in_the_next_file_of_a_rotated_log(tmp_path: Path)
 
 
 def test_a_server_that_was_started_between_two_files_ends_transactions(tmp_path: Path) -> None:
-    """Its connections' numbers begin anew."""
+    """After a start the server numbers its connections from the beginning again."""
     before = mysql(*of(97, "shop|BEGIN", "UPDATE item SET n = 1 WHERE id = 2"))
     made = rotated(tmp_path, before, mysql(*of(5, "shop|SELECT n FROM item WHERE id = 3")))
     assert made.statements_in_script == 1

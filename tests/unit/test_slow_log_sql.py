@@ -1,4 +1,4 @@
-"""A statement's digest has none of its values, and is its own digest; its form has the values in their places."""
+"""A statement's digest has none of its values and is its own digest; its form has the values in their places."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ def _is_utf8(text: str) -> bool:
 
 
 def _comparable(value: Value) -> object:
-    # A number that a signed BIGINT or a double does not hold exactly is passed as a text.
+    # A number that neither a signed BIGINT nor a double holds exactly is passed as a text.
     if isinstance(value, int | float) or (isinstance(value, str) and re.fullmatch(r"-?[0-9][0-9.e+-]*", value)):
         return float(value)
     return value
@@ -227,5 +227,5 @@ def test_long_and_nested_statements_take_time_in_proportion() -> None:
     read_statement("IN (" * 5_000 + ")" * 5_000)
     for quoted in ("'" * 20_001, "`a" * 20_000, "/* " * 20_000):
         _digest(quoted)
-    # A third of a second; with the square of the length it would be minutes.
+    # It takes a third of a second; quadratic time in the length would be minutes.
     assert time.process_time() - before < 10

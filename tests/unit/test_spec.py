@@ -1,4 +1,4 @@
-"""From TOML to Experiment: what is accepted, what is refused, and how the refusal reads."""
+"""From TOML to Experiment: accepted files, refused files, and the texts of refusals."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One experiment for several engines: what [engines.NAME] changes, and variables that are passed through."""
+"""One experiment for several engines: what [engines.NAME] changes, and variables that are passed to the server."""
 
 from __future__ import annotations
 

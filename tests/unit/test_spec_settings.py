@@ -1,4 +1,4 @@
-"""Settings of every owner in an experiment: where they stand, who has the last word, and what is refused."""
+"""Settings of engine, workload and load in an experiment: their places, their precedence, and refusals."""
 
 from __future__ import annotations
 

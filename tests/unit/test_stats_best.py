@@ -1,4 +1,5 @@
-"""The set of best points: it holds the best one, leaves out what is beaten, and says when nothing can be told."""
+"""The set of best points: it contains the best point, leaves out points that are beaten, and says when it cannot
+decide."""
 
 from __future__ import annotations
 
@@ -78,7 +79,8 @@ def test_every_member_beats_all_others_only_when_each_pair_is_resolved() -> None
     rng = np.random.default_rng(7)
     clear = equivalence_set(fit(table(rng, [2.0, 1.0, 1.0])), "less")
     assert (clear.members, clear.beat_all_others) == ((1, 2), True)
-    # The third is in because it cannot be told from the best, nor can it from the first, which the best beats.
+    # The third point is in the set because it is not resolved from the best. Nor is it resolved from the first, which
+    # the best beats.
     cells = [(p, b, v) for p, row in enumerate(([1.06, 1.07, 1.06], [1.0, 1.01, 1.0], [0.9, 1.2, 1.05]))
              for b, v in enumerate(row)]  # fmt: skip
     vague = equivalence_set(fit(cells, pooling="never"), "less")
@@ -101,7 +103,7 @@ def test_identical_points_are_best_together() -> None:
 
 @pytest.mark.parametrize(("low", "still"), [(0.0, 0.0), (1.0, 1.0)])
 def test_points_with_the_same_numbers_are_not_behind_each_other(low: float, still: float) -> None:
-    """A zero makes the scale linear: nothing behind is a difference of zero, else a factor of one."""
+    """With a zero the scale is linear, and "not behind" is a difference of zero; otherwise it is a factor of one."""
     rows = {"a": (low, 2.0, 3.0), "b": (low, 2.0, 3.0), "c": (50.0, 61.0, 72.0)}
     best = equivalence_set(
         fit([(point, at, value) for point, row in rows.items() for at, value in enumerate(row)]), "less"
@@ -112,7 +114,7 @@ def test_points_with_the_same_numbers_are_not_behind_each_other(low: float, stil
 
 
 def test_the_level_of_a_pair_is_shared_by_all_pairs_of_points(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Three points make three pairs; each may then be wrong so seldom that all hold together in 95 %."""
+    """Three points make three pairs; the error of each is so small that all hold together in 95 % of sweeps."""
     levels = []
 
     class Compared:

@@ -1,4 +1,5 @@
-"""Changes of level in many series: rare false alarms, planted steps found, and a slow twin of the scores."""
+"""Changes of level in many series: false alarms are rare, planted steps are found, and a slow twin computes the same
+scores."""
 
 from __future__ import annotations
 
@@ -27,18 +28,19 @@ def history_alarms() -> ModuleType:
 
 
 def drawn(seed: int, rows: int = 40, columns: int = 8) -> Array:
-    """Series without a change, half of whose variance they share."""
+    """Return series without a change, which share half of their variance."""
     random = np.random.default_rng(seed)
     return np.asarray((random.normal(size=(rows, columns)) + random.normal(size=(rows, 1))) / 2**0.5)
 
 
 def test_histories_without_a_change_tell_one_as_seldom_as_is_said() -> None:
-    """Of 60 with a chance of 2 % each more than 4 is a case in 100; tools/history-alarms simulates 500 of each kind."""
+    """Of 60 histories, each with a chance of 2 %, more than 4 alarms occur once in 100 tries; tools/history-alarms
+    simulates 500 of each kind."""
     assert sum(any(changes(drawn(seed)).changes) for seed in range(60)) <= 4
 
 
 def test_a_step_of_twice_the_scatter_is_found_within_three_places() -> None:
-    """In at least 90 % of histories of one figure: the tool has more figures, places and sizes."""
+    """It is found in at least 90 % of histories of one figure; the tool simulates more figures, places and sizes."""
     near = 0
     for seed in range(20):
         table = drawn(2000 + seed, columns=1)
@@ -48,7 +50,7 @@ def test_a_step_of_twice_the_scatter_is_found_within_three_places() -> None:
 
 
 def test_measured_sweeps_tell_no_change_and_a_smaller_pool_one_alone(history_alarms: ModuleType) -> None:
-    """40 sweeps of SQLite, as measured, and with a pool that is 7.5 % smaller in the last of them."""
+    """The 40 measured sweeps of SQLite, unchanged, and with a pool that is 7.5 % smaller in the last ones."""
     measured = history_alarms.real()
     planted = measured.planted
     assert len(measured.same) == len(planted) == 40
@@ -57,7 +59,7 @@ def test_measured_sweeps_tell_no_change_and_a_smaller_pool_one_alone(history_ala
     found = dict(zip(measured.metrics, changes(planted).changes, strict=True))
     (one,) = found["reads_per_new_order"]
     assert one.earliest <= place <= one.latest
-    # Whatever else changes does so there: nothing else was planted.
+    # All other changes are at the same place, since nothing else was planted.
     assert all(abs(other.place - place) <= 3 for of in found.values() for other in of)
 
 

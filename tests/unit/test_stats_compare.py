@@ -1,4 +1,4 @@
-"""Two sides compared: against scipy's own tests, by simulation of their promises, and at the edges."""
+"""Two sides compared: with scipy's own tests, in simulations of what the intervals claim, and in borderline cases."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ TRIALS = 1500
 
 
 def match(a: list[float], b: list[float], *, shared: bool = True, name: str = "only") -> Match:
-    """Sides whose runs share their keys, or have none in common."""
+    """Return sides whose runs share their keys, or have no common keys."""
     return Match(name, tuple(enumerate(a)), tuple((place if shared else 1000 + place, v) for place, v in enumerate(b)))
 
 
@@ -29,7 +29,7 @@ def one(found: Comparison) -> tuple[str, float, float, float]:
 
 
 def drawn(seed: int, n: int, change: float = 0.0, noise: float = 0.03, block_noise: float = 0.0) -> Match:
-    """Two sides with a planted relative change; with block noise they share their blocks."""
+    """Return two sides with a planted relative change; with block noise they share their blocks."""
     rng = np.random.default_rng(seed)
     blocks = rng.normal(0, block_noise, n)
     a, b = (10 * np.exp(blocks + rng.normal(0, noise, n)) for _ in range(2))
@@ -98,7 +98,7 @@ def test_one_number_in_the_only_run_of_a_side_is_not_identical_to_many() -> None
 
 
 def test_identical_points_do_not_lend_their_silence_to_the_others() -> None:
-    """A pooled variance that counted them would be half as large."""
+    """A pooled variance that included identical points would be half as large."""
     noisy = match([10.0, 11.0, 10.4], [10.2, 10.7, 10.9], name="noisy")
     quiet = match([5.0, 6.0, 7.0], [5.0, 6.0, 7.0], name="quiet")
     alone = compare([noisy], method="paired", level=0.95).compared[0].verdict.estimate
@@ -129,14 +129,14 @@ def test_one_run_a_side_says_nothing(method: Method) -> None:
 
 
 def test_an_end_beyond_all_floats_is_infinite_and_warns_of_nothing() -> None:
-    """Two runs a side have a quantile of thousands; pytest makes each warning an error."""
+    """With two runs a side the quantile is in the thousands; pytest turns each warning into an error."""
     pair = match([1.0, 90.0], [300.0, 2.0], shared=False)
     found = compare([pair], method="welch", level=0.9999999).compared[0].verdict
     assert (found.estimate.ci_low, found.estimate.ci_high, found.detectable) == (0.0, math.inf, math.inf)
     assert found.direction == "not_resolved"
 
 
-#: The scatter of `drawn`, as it is known before.
+#: The scatter of `drawn`, as if it were known before.
 KNOWN = {("a", "only"): 0.3, ("b", "only"): 0.3}
 
 
@@ -154,7 +154,7 @@ KNOWN = {("a", "only"): 0.3, ("b", "only"): 0.3}
 def test_few_runs_of_one_setting_are_called_different_no_more_often_than_an_interval_may(
     n: int, block_noise: float, noise: float, most: int
 ) -> None:
-    """Also where two runs scatter ten times what is known; of 1500 trials 75 are 5 %, and their error 8."""
+    """Also if two runs scatter ten times the known scatter. Of 1500 trials 5 % are 75, with a standard error of 8."""
     method: Method = "paired" if block_noise else "welch"
     different = sum(
         compare([drawn(seed, n, noise=noise, block_noise=block_noise)], method=method, level=0.95, known_scatter=KNOWN)
@@ -224,7 +224,7 @@ def test_the_rest_of_a_sweep_tells_of_the_noise_of_two_of_its_points() -> None:
 
 @pytest.mark.parametrize(("n", "block_noise"), [(3, 0.0), (4, 0.0), (4, 0.1), (8, 0.1)])
 def test_two_sides_of_one_setting_are_called_different_in_1_to_7_per_cent(n: int, block_noise: float) -> None:
-    """The A/A test on synthetic noise; tests/real/test_a_a.py is the one on the real engine."""
+    """The A/A test on synthetic noise; tests/real/test_a_a.py runs it on the real engine."""
     method: Method = "paired" if block_noise else "welch"
     different = sum(
         compare([drawn(seed, n, block_noise=block_noise)], method=method, level=0.95).compared[0].verdict.resolved
@@ -250,7 +250,7 @@ def test_a_change_as_large_as_said_to_be_detectable_is_found_four_times_in_five(
         compare([drawn(seed, 5, block_noise=block_noise)], method=method, level=0.95).compared[0].verdict.detectable
         for seed in range(400)
     ]
-    # Each sweep reckons it from its own scatter: the root mean square is what the true scatter would give.
+    # Each sweep computes it from its own scatter; their root mean square is the value for the true scatter.
     size = math.exp(math.sqrt(np.mean([math.log(size) ** 2 for size in sizes if size is not None]))) - 1
     found = sum(
         compare([drawn(seed, 5, change=size, block_noise=block_noise)], method=method, level=0.95)

@@ -1,7 +1,7 @@
-"""The promises of the intervals, kept by simulation: they cover, they do not cry wolf, they find what is there.
+"""Simulations of what the intervals claim: they cover the truth, make few false claims, and find planted changes.
 
-Every simulation is seeded and names its count, so that a failure can be repeated. The binomial error of a share of
-1,000 near 0.95 is 0.7 %. `tools/simulate-statistics` repeats this over many more kinds of noise.
+Every simulation has a seed and states its number of sweeps, so that a failure can be repeated. The binomial error of a
+share of 1,000 near 0.95 is 0.7 %. `tools/simulate-statistics` repeats this over many more kinds of noise.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def sweeps(
     seed: int,
     missing: int = 0,
 ) -> Iterator[Fit]:
-    """Fits of simulated sweeps: all noise is drawn at once, some cells are left out at random."""
+    """Return the fits of simulated sweeps: all noise is drawn at once, and some cells are left out at random."""
     rng = np.random.default_rng(seed)
     shape = (SWEEPS, len(truth), blocks)
     logs = truth[None, :, None] + rng.normal(size=shape) * np.reshape(noise, (1, -1, 1))
@@ -46,7 +46,7 @@ def sweeps(
 
 
 def any_claim(sweep: Fit) -> bool:
-    """Whether any comparison of a sweep would be called a difference."""
+    """Return whether a sweep would call any comparison a difference."""
     steps = [sweep.step(a, b) for a, b in sweep.comparisons]
     return any((step.ci_low or 0) > 1 or (step.ci_high or 2) < 1 for step in steps)
 
@@ -69,7 +69,7 @@ def test_95_per_cent_intervals_of_a_mean_cover_93_to_97(
 
 @pytest.mark.parametrize(("blocks", "missing"), [(3, 0), (5, 0), (3, 2)])
 def test_all_steps_of_a_sweep_are_covered_together_in_93_per_cent_or_more(blocks: int, missing: int) -> None:
-    """Sidak's correction errs on the safe side for neighbours, and so does a noise known from two sides."""
+    """Šidák's correction is conservative for neighbours, and so is a noise that is estimated from both sides."""
     together = 0
     for found in sweeps(TRUTH, blocks=blocks, noise=0.04, block_noise=0.05, seed=2, missing=missing):
         steps = [(found.step(a, b), np.exp(TRUTH[b] - TRUTH[a])) for a, b in found.comparisons]
@@ -85,7 +85,7 @@ def test_at_most_5_per_cent_of_sweeps_without_any_difference_claim_one(blocks: i
 
 
 def test_a_planted_difference_of_5_per_cent_is_found_in_80_per_cent_of_default_sweeps() -> None:
-    """At a noise of 1 %, which counts per transaction on one seed stay below."""
+    """The noise is 1 %; real counts per transaction scatter less within one seed."""
     planted = FLAT.copy()
     planted[2:] = np.log(0.95)
     found = 0

@@ -1,4 +1,4 @@
-"""The fit against calculations that share none of its code, and properties that must hold for any numbers."""
+"""The fit compared with calculations that share none of its code, and properties that hold for all numbers."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Matrix = npt.NDArray[np.float64]
 
 
 def cells(table: Matrix) -> list[Cell]:
-    """One row per point, one column per block; nan where a run is missing."""
+    """Return the cells of a table with one row per point and one column per block; nan for a missing run."""
     return [(i, j, float(table[i, j])) for i, j in np.ndindex(table.shape) if not math.isnan(table[i, j])]
 
 
@@ -41,7 +41,7 @@ def noisy(seed: int, points: int = 5, blocks: int = 3, noise: float = 0.03) -> M
 
 
 def test_a_complete_table_gives_the_textbook_two_way_analysis() -> None:
-    """Sums of squares by row and column means, as in any book on randomised blocks."""
+    """Sums of squares by row and column means, as in textbooks on randomised blocks."""
     table = np.log(noisy(1))
     rows, columns = table.shape
     point_means, block_means, grand = table.mean(1), table.mean(0), table.mean()
@@ -55,7 +55,7 @@ def test_a_complete_table_gives_the_textbook_two_way_analysis() -> None:
     assert found.variance_blocks == pytest.approx((between - error) / rows)
     assert [found.mean(i).value for i in range(rows)] == pytest.approx(np.exp(point_means))
 
-    comparisons = rows  # four neighbours, and first to last
+    comparisons = rows  # Four pairs of neighbours, and first to last
     critical = stats.t.ppf(1 - (1 - 0.95 ** (1 / comparisons)) / 2, found.df_error)
     half = critical * math.sqrt(2 * error / columns)
     step = found.step(1, 2)
@@ -77,7 +77,7 @@ def test_a_complete_table_gives_the_textbook_two_way_analysis() -> None:
 
 
 def test_missing_runs_give_the_least_squares_answer() -> None:
-    """The same numbers from a design written out by hand, its parameters coded another way."""
+    """The same numbers come from a hand-written design matrix with another coding of its parameters."""
     table = noisy(2, points=4, blocks=3)
     table[1, 2] = table[3, 0] = np.nan
     values = cells(table)
@@ -291,11 +291,11 @@ def test_points_that_scatter_alike_are_seldom_called_uneven() -> None:
 
 
 def test_half_widths_of_drawn_sweeps_follow_the_mixture_of_both_variances() -> None:
-    # With very many degrees of freedom nothing scatters: the error is one, that of the other points is two.
+    # With very many degrees of freedom nothing scatters: the own error is one, that of the other points is two.
     mixed = OWN_WEIGHT * 1 + (1 - OWN_WEIGHT) * 4
     assert _half_widths(1e9, 1e9, 2.0, 0.95) == pytest.approx(1.959964 * mixed**0.5, rel=1e-3)
     assert _half_widths(1e9, 0, 2.0, 0.95) == pytest.approx(1.959964, rel=1e-3)
-    # With few the estimates of the variance scatter around it.
+    # With few degrees of freedom the estimated variance scatters around the true one.
     few = _half_widths(4, 12, 2.0, 0.95)
     assert float(np.mean(few**2)) > 1.959964**2 * mixed
 
@@ -314,7 +314,7 @@ def test_what_a_pair_could_have_found_follows_from_the_noncentral_t_distribution
     found = fit(cells(noisy(seed=3, points=2, blocks=6)), pooling="never")
     changes = np.diff(np.log(noisy(seed=3, points=2, blocks=6)), axis=0)[0]
     df = len(changes) - 1
-    # The error is more often too small than too large: as much as the median of its square is below its mean.
+    # The error is more often too small than too large: by the median of its square, which is below the mean.
     error = changes.std(ddof=1) / len(changes) ** 0.5 / (stats.chi2.median(df) / df) ** 0.5
     power = stats.nct.sf(stats.t.ppf(0.975, df), df, math.log(found.detectable(0, 1) or 0) / error)
     assert power == pytest.approx(0.8, abs=0.02)
@@ -354,7 +354,7 @@ def test_residuals_are_zero_only_where_they_are_rounding() -> None:
 
 
 def test_noise_of_a_pair_that_is_rounding_beside_large_values_claims_nothing() -> None:
-    """Values of millions whose changes of one differ in the seventh decimal: nothing is left of them as residuals."""
+    """The values are millions and change by one in the seventh decimal: their residuals are only rounding."""
     table = 1e6 + np.array([[0.0, 0.0, 0.0], [1.0, 1 + 1e-7, 1 - 1e-7], [2.0, 2.0, 2.0]])
     found = fit(cells(table), scale="linear")
     assert found.variance_error == 0
@@ -368,7 +368,7 @@ def test_noise_of_a_pair_that_is_rounding_beside_large_values_claims_nothing() -
     [
         ([1e6, 1e6 + 1e-7], 7e-8, True),
         ([1e6, 1e6 + 1e-5], 7e-6, False),
-        # Logarithms of numbers near one count as one, or their own rounding would be noise.
+        # Logarithms near zero are compared with one; otherwise their own rounding would count as noise.
         ([1e-9, 1.0000001e-9], 7e-17, True),
         ([-5.0, -5.0 - 1e-11], 7e-12, False),
     ],

@@ -1,4 +1,4 @@
-"""Hinge, marginal benefit and knee: the truth is inside their intervals, and a flat curve has no knee."""
+"""Hinge, marginal benefit and knee: their intervals contain the truth, and a flat curve has no knee."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_a_line_without_noise_gives_its_zero_exactly() -> None:
 
 
 def test_rounding_is_no_noise_of_a_hinge() -> None:
-    """Seven times the same number has a standard deviation above zero."""
+    """The standard deviation of seven equal numbers may be above zero by rounding."""
     found = hinge_zero([(block, x, max(0.0, 1.7 * (x - 0.3))) for block in range(7) for x in (0.1, 0.4, 0.7, 0.9)])
     assert (found.ci_low, found.note) == (None, "every block gave the same hinge: no noise to compute an interval from")
 
@@ -49,7 +49,7 @@ def test_rounding_is_no_noise_of_a_hinge() -> None:
 def test_the_interval_of_a_hinge_is_students_over_the_hinges_of_the_blocks() -> None:
     zeros = (5.0, 5.1, 5.3, 5.7, 6.3)
     found = hinge_zero([(block, x, max(0.0, 3 * (x - zero))) for block, zero in enumerate(zeros) for x in range(1, 12)])
-    # statistics.stdev divides by n - 1; 2.7764 is Student's t of 4 degrees of freedom at 97.5 %.
+    # statistics.stdev divides by n - 1; 2.7764 is the 97.5 % quantile of Student's t with 4 degrees of freedom.
     half = 2.7764451 * stdev(zeros) / math.sqrt(5)
     assert (found.ci_low, found.ci_high) == pytest.approx((5.48 - half, 5.48 + half))
     assert (found.n, found.df) == (5, 4)

@@ -1,4 +1,4 @@
-"""Per-second series: intervals that know of correlation, and changes of level found without crying wolf."""
+"""Per-second series: intervals that account for correlation, and changes of level found with few false alarms."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Array = npt.NDArray[np.float64]
 
 
 def autoregressive(rng: np.random.Generator, phi: float, n: int = 60) -> Array:
-    """Mean 100, standard deviation 10, correlation phi from one second to the next."""
+    """Return a series with mean 100, standard deviation 10 and correlation phi from one second to the next."""
     steps = rng.normal(size=n + 40)
     for place in range(1, len(steps)):
         steps[place] = phi * steps[place - 1] + (1 - phi**2) ** 0.5 * steps[place]

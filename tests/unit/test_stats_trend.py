@@ -1,4 +1,5 @@
-"""Trends: their intervals cover, chance is seldom called one, what is there is found, one far point is not enough."""
+"""Trends: their intervals cover the truth, chance is rarely called a trend, true trends are found, one far point is not
+one."""
 
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ from bufferlab.stats.comparison import single_level
 from bufferlab.stats.trend import Trend, page_p, trend
 
 SWEEPS = 1000
-#: Three binomial standard errors of a share of 0.05 over so many sweeps.
+#: Three binomial standard errors of a share of 0.05 over SWEEPS sweeps.
 SLACK = 3 * (0.05 * 0.95 / SWEEPS) ** 0.5
 FLAT = np.zeros(5)
 
@@ -66,7 +67,7 @@ def test_of_four_figures_asked_together_none_is_falsely_called_a_trend_in_95_per
     ("truth", "noise"),
     [
         (np.linspace(0, 0.2, 5), 0.01),
-        # A curve that bends: the interval is of the mean slope over these points.
+        # The curve bends: the interval is that of the mean slope over these points.
         (np.array([0.0, 0.0, 0.02, 0.1, 0.4]), 0.01),
         (np.linspace(0, 0.2, 5), [0.01, 0.01, 0.01, 0.03, 0.05]),
     ],
@@ -95,7 +96,7 @@ def test_what_is_said_to_be_found_is_found_in_about_80_per_cent() -> None:
 
 
 def test_pages_test_is_exact_for_two_blocks_of_three() -> None:
-    """All 36 pairs of orders, counted by hand: the best order of both has a chance of 1 in 36 on either side."""
+    """All 36 pairs of orders, counted by hand: the best order in both blocks has a chance of 1 in 36 on either side."""
     assert page_p(np.array([[1.0, 2.0, 3.0], [1.0, 2.0, 3.0]])) == pytest.approx(2 / 36)
     sums = [
         sum(i * (r + 1) for i, r in enumerate(a)) + sum(i * (r + 1) for i, r in enumerate(b))
@@ -123,7 +124,7 @@ def test_beyond_eight_points_the_normal_distribution_is_near_the_exact_one() -> 
 
 
 def test_one_far_point_is_no_trend() -> None:
-    """The slope's interval is above zero, but the order of the other points says nothing."""
+    """The slope's interval is above zero, but the order of the other points shows nothing."""
     rows = [(0.3, 0.1, 0.2, 0.0, 5.0), (0.0, 0.3, 0.1, 0.2, 5.1), (0.2, 0.0, 0.3, 0.1, 4.9)]
     cells = [(float(i), j, row[i]) for j, row in enumerate(rows) for i in range(5)]
     found = trend(cells, scale="linear", level=single_level(0.95, 4))
@@ -135,7 +136,8 @@ def test_one_far_point_is_no_trend() -> None:
 
 
 def test_a_slope_against_the_order_of_the_values_is_no_trend() -> None:
-    """One far point with one deep value before it: the slope rises, and in every block the order all but falls."""
+    """One far point follows one very low value: the slope rises, but in every block the order of the values nearly
+    falls."""
     cells = [
         (x, block, value)
         for block, deep in enumerate((-1000.0, -1001.0, -1002.0))

@@ -1,4 +1,4 @@
-"""Turns: chance is seldom called one, a straight trend is none, and a planted one is found where it lies."""
+"""Turns: chance is rarely called a turn, a straight trend is none, and a planted turn is found at its place."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ NOISE = 0.01
 
 
 def turns(truth: list[float], *, seed: int, blocks: int = 5) -> list[Turn | None]:
-    """What is found in sweeps of this truth, in logarithms, with shared block effects and noise of one per cent."""
+    """Return the turns found in sweeps with these true values (logarithms), with shared block effects and noise of one
+    per cent."""
     rng = np.random.default_rng(seed)
     found = []
     for _ in range(SWEEPS):

@@ -10,7 +10,7 @@ from bufferlab.stats.estimate import Estimate
 from bufferlab.stats.fit import Fit
 from bufferlab.stats.verdict import direction_of, judge, judge_sweep
 
-#: Ratios with the direction that each allows.
+#: Ratios, each with the direction that it allows to claim.
 FALLS, RISES = Estimate(0.8, 0.7, 0.9, 3, 4), Estimate(1.2, 1.1, 1.3, 3, 4)
 OPEN, SAME = Estimate(1.0, 0.9, 1.1, 3, 4), Estimate(1.0, 1.0, 1.0, 3, 4, identical=True)
 UNKNOWN = Estimate(1.0, None, None, 1)
@@ -18,7 +18,7 @@ WORDS = {"falls": FALLS, "rises": RISES, "not_resolved": OPEN, "identical": SAME
 
 
 class Compared(Fit):
-    """A fit with chosen comparisons: the steps in order, and the first point with the last."""
+    """A fit with given comparisons: the steps in order, and the first point with the last."""
 
     contrast = "ratio"
 
@@ -48,13 +48,13 @@ def shape(steps: str, span: str) -> str:
         ("identical rises", "rises", "rises_overall"),
         ("not_resolved not_resolved", "falls", "falls_overall"),
         ("not_resolved not_resolved", "rises", "rises_overall"),
-        # No step may go the other way, even where the ends differ and no step is claimed their way.
+        # No step may go the other way, even if the ends differ and no step is claimed in their direction.
         ("not_resolved rises", "falls", "not_resolved"),
         ("falls not_resolved", "rises", "not_resolved"),
         ("falls rises", "falls", "turns"),
         ("rises falls not_resolved", "rises", "turns"),
         ("identical identical", "identical", "identical"),
-        # One identical step says nothing of the others.
+        # An identical step shows nothing about the other steps.
         ("identical not_resolved", "not_resolved", "not_resolved"),
         ("identical falls", "not_resolved", "not_resolved"),
         ("falls not_resolved", "not_resolved", "not_resolved"),

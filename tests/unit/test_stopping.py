@@ -1,4 +1,4 @@
-"""A sweep that does as many blocks as its answer needs: when it stops, what it says, and that its claims hold."""
+"""A sweep that decides its number of blocks: when it stops, what it reports, and that its claims hold."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ AUTO = 'repetitions = "auto"\nat_most = {most}\nsmallest_effect = "5%"\n{more}'
 
 
 def made(means: dict[str, float], scatter: float, blocks: int = 2, seed: int = 1) -> Fit:
-    """A fit of drawn runs."""
+    """Return a fit of drawn runs."""
     rng = np.random.default_rng(seed)
     cells: list[Cell] = [
         (point, block, mean * float(np.exp(rng.normal(0, scatter))))
@@ -84,7 +84,7 @@ def test_two_runs_that_happen_to_agree_make_no_mean_precise() -> None:
         held += mean.ci_low is None or mean.ci_high is None or mean.ci_low <= 100 <= mean.ci_high
         ends.append(blocks)
     assert 2 not in ends
-    # 95 % less two standard errors of 1.1; where two runs could end it, 91 % held.
+    # 95 % less two standard errors of 1.1 %; if two runs could end the sweep, 91 % of the intervals held.
     assert held / 400 > 0.928
 
 
@@ -136,7 +136,7 @@ def test_claims_hold_at_the_stop(name: str, monkeypatch: pytest.MonkeyPatch) -> 
     of = max((one for one in simulated.recorded() if one.name.startswith(name)), key=lambda one: one.points)
     cells = simulated.stopping_row(of, 5, 17, 400)
     held, means, flat_held, flat_means, claims = (float(cells[place]) for place in (2, 3, 5, 6, 8))
-    # The bounds of 400 sweeps around 95 % and 5 %: three standard errors of 1.1.
+    # The limits for 400 sweeps: 95 % and 5 %, with three standard errors of 1.1 %.
     assert held > 91.5
     assert flat_held > 91.5
     assert min(means, flat_means) > 91.5
@@ -144,7 +144,7 @@ def test_claims_hold_at_the_stop(name: str, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def bench_of(tmp_path: Path, sweep: str, *, most: int = 4, more: str = "") -> tuple[Bench, Path]:
-    """A place, and an experiment of the fake engine that stops itself."""
+    """Return a bench, and an experiment of the fake engine that decides its number of blocks."""
     bench = Bench(tmp_path)
     path = bench.experiment(sweep=sweep)
     path.write_text(path.read_text().replace("repetitions = 2", AUTO.format(most=most, more=more)))
@@ -283,7 +283,8 @@ def test_a_sweep_that_ends_before_its_decision_says_so_and_decides_when_it_is_re
     bench, path = bench_of(tmp_path, 'pool_size = ["5%", "80%"]', most=3, more='precision = "0.0001%"')
 
     class Ending(Heard):
-        """Gets a Ctrl-C in a query of polars, which raises it, when the last run of the second block is shown."""
+        """A watcher that gets a Ctrl-C in a query of polars, which raises it, when the last run of the second block is
+        shown."""
 
         def look(self, standing: Standing) -> None:
             if len(standing.runs) == 4:
@@ -304,7 +305,7 @@ def test_a_sweep_that_ends_before_its_decision_says_so_and_decides_when_it_is_re
 @pytest.mark.parametrize("blocks", [1, 2])
 def test_a_stop_that_cannot_be_of_this_sweep_is_refused(tmp_path: Path, blocks: int) -> None:
     bench, path = bench_of(tmp_path, 'pool_size = ["5%", "80%"]')
-    if blocks == 2:  # A sweep of fixed blocks has none.
+    if blocks == 2:  # A sweep of a fixed number of blocks has no such file.
         path = bench.experiment()
     folder = bench.measure(path).folder
     stored = '{"format": "bufferlab-sweep", "format_version": 2, "blocks": %d, "enough": true}'

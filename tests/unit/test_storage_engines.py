@@ -121,7 +121,7 @@ def test_a_limit_by_the_pool_is_what_the_server_takes_at_rest_and_the_pool_besid
 
 @dataclass(frozen=True)
 class Rows(Depth):
-    """A number of hot rows on a storage engine, which reads from `knee` on."""
+    """A number of hot rows on a storage engine, whose reads begin above `knee` rows."""
 
     hot_rows: int = 1000
     engine: str = "innodb"
@@ -134,7 +134,7 @@ class Rows(Depth):
 
 @dataclass(frozen=True)
 class Stored(Innodb):
-    """MariaDB with tables in any storage engine."""
+    """MariaDB with its tables in any storage engine."""
 
     version: str = "10.11.19"
     asked_pool: str = "64MiB"
@@ -181,7 +181,7 @@ def test_the_chapter_ranks_storage_engines_by_the_rows_that_the_memory_holds(tmp
     assert any(cells[2] == "below 1,000 rows" for cells in knees.values()), knees
     innodb = next(cells for name, cells in knees.items() if name.endswith("innodb"))
     assert 2_400 < float(innodb[2].split()[0].replace(",", "")) < 2_600
-    # A cache of single rows: 64 MiB by rows of 188 bytes and 56 of its own.
+    # A cache of single rows: 64 MiB divided by 188 bytes of a row and 56 bytes of overhead.
     whole = 64 * MIB / (188 + 56)
     assert innodb[4] == f"{100 * float(innodb[2].split()[0].replace(',', '')) / whole:.1f} %"
     memory = {row.cells[0]: row.cells for row in tables["memory-division"].rows}

@@ -1,4 +1,4 @@
-"""Servers that answer otherwise than they are asked are refused with a sentence. `tools/campaign` tries far more."""
+"""bufferlab refuses servers with wrong answers in a sentence. `tools/campaign` tries far more of them."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_a_server_whose_answers_fit_no_question_is_refused_with_a_sentence(
 ) -> None:
     monkeypatch.setenv("BUFFERLAB_PASSWORD", "a-secret-of-ours")
     server = BEHAVIOURS[name](family, random.Random(name))
-    # The first statement after PostgreSQL's login asks whether the server took the login's settings.
+    # PostgreSQL's first statement after the login asks whether the server took the login's settings.
     vars(server).update(after=1, **QUICK[name])
     with hostile.served(family, server) as url:
         words = [command[0], url, *command[1:]] if command[0] == "observe" else [*command, url]

@@ -1,4 +1,4 @@
-"""Texts from elsewhere: nothing of them steers a terminal, becomes markup, or keeps a password."""
+"""Texts from outside: no part of them controls a terminal, becomes markup, or shows a password."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from bufferlab.texts import (
 
 @pytest.fixture(autouse=True)
 def _no_arguments() -> Iterator[None]:
-    """What a test hides is shown again afterwards."""
+    """Show again at the end of a test the values that it hid."""
     yield
     hide_passwords_of([])
 
@@ -57,7 +57,7 @@ def test_printable_json_means_the_same(text: str) -> None:
 @example(r"\*b\*")
 @example("1) a")
 def test_markdown_shows_any_text_as_that_text_alone(text: str) -> None:
-    """In a paragraph, and in the cell of a table, where it is one cell."""
+    """In a paragraph, and in a table, where the text must be one cell."""
     shown = " ".join(printable(text).split())
     reader = MarkdownIt("commonmark").enable(["table", "strikethrough"])
     tokens = reader.parse(markdown.text(text))

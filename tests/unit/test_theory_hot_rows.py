@@ -1,4 +1,5 @@
-"""The model of hot rows: against published arithmetic, a naive LRU over a real tree, and itself at its limits."""
+"""The model of hot rows: compared with published arithmetic, with a naive LRU over a real tree, and with itself at its
+limits."""
 
 from __future__ import annotations
 
@@ -24,7 +25,7 @@ from bufferlab.theory.hot_rows import (
     touched_pages,
 )
 
-#: 20,000 rows, 20 to a leaf, 250 leaves to an interior page; and three times as many.
+#: Two trees of 20,000 rows: 20 rows in a leaf and 250 leaves in an interior page; and three times as many rows.
 ROWS, TREE = 20_000, {"rows": 20_000, "level_pages": [1, 4, 1000]}
 MORE_ROWS, TALLER = 60_000, {"rows": 60_000, "level_pages": [1, 12, 3000]}
 
@@ -39,7 +40,7 @@ def test_distinct_pages_of_the_published_table_fill_the_pool_where_arithmetic_sa
 
 def test_the_knee_of_the_published_table_is_71_times_less_than_its_size_suggests() -> None:
     for level_pages, frames, knee in (([137_152], 8192, 8447), ([548_608], 32_768, 33_787)):
-        # One frame more, because the model keeps the file's first page too; leaves alone, as that arithmetic has it.
+        # One more frame, because the model also keeps the file's first page; only leaves, as in that arithmetic.
         found = predicted_knee({"level_pages": level_pages}, 10_000_000, frames + 1, "scattered")
         assert found == pytest.approx(knee, rel=3e-3)
 
@@ -55,7 +56,7 @@ def test_interior_pages_and_the_first_page_take_frames_from_the_leaves() -> None
 
 def test_neighbouring_hot_rows_move_the_knee_by_the_rows_of_a_page() -> None:
     found = predicted_knee(TREE, ROWS, 205, "clustered")
-    # 205 frames: the first page, the root, about 1.8 interior pages, and leaves of 20 rows each.
+    # 205 frames hold the first page, the root, about 1.8 interior pages, and leaves of 20 rows each.
     assert found == pytest.approx(20 * (205 - 2 - 1.8), rel=0.02)
 
 
@@ -73,14 +74,14 @@ def test_distinct_pages_agree_with_drawing_rows(hot_rows: int) -> None:
 
 
 def leaves_on_the_way(row: int, edge_rows: int) -> list[int]:
-    """The leaf of a row, 20 to a leaf; with edge rows, also the one before a first row and after a last one."""
+    """Return a row's leaf (20 rows to a leaf); with edge rows also the leaf before a first row or after a last one."""
     own, place = divmod(row, 20)
     beside = {0: own - 1, 19: own + 1}.get(place) if edge_rows else None
     return [own] if beside is None or not 0 <= beside < MORE_ROWS // 20 else [beside, own]
 
 
 def lru_misses(rows: list[int], frames: int, selects: int, seed: int, edge_rows: int = 0) -> float:
-    """Misses per select of an LRU cache that walks first page, root, interior page and leaf of each row."""
+    """Return the misses per select of an LRU cache that gets first page, root, interior page and leaf of each row."""
     rng, cache = random.Random(seed), OrderedDict[str, None]()
     missed = 0
     for select in range(3 * selects):
@@ -128,7 +129,7 @@ def test_the_predicted_misses_are_those_of_a_naive_lru(layout: Layout, times_the
 
 @pytest.mark.parametrize("times_the_knee", [0.95, 1.1, 1.5, 3.0])
 def test_a_free_list_that_is_refilled_at_half_its_length_takes_three_quarters_of_it(times_the_knee: float) -> None:
-    """A naive LRU that frees pages at its tail as MariaDB's cleaner does, at once."""
+    """The twin is a naive LRU that frees pages at its tail as MariaDB's cleaner does, at once."""
     frames, depth, rng = 600, 100, random.Random(5)
     of_data = frames_of_data(frames, depth)
     knee = predicted_knee(TALLER, MORE_ROWS, of_data, "scattered")
@@ -147,7 +148,7 @@ def test_a_free_list_that_is_refilled_at_half_its_length_takes_three_quarters_of
                 for _ in range(len(cache) - (frames - depth)):
                     cache.popitem(last=False)
     found = missed / (2 * selects)
-    # Near the knee the list may stay anywhere between, where all hot rows fit.
+    # Near the knee all hot rows fit, so the list may keep any length in between.
     at_half, predicted, at_whole = (
         miss_ratio(len(rows), TALLER, MORE_ROWS, held, "scattered")
         for held in (frames - depth // 2, of_data, frames - depth)
@@ -199,7 +200,7 @@ def test_the_estimated_tree_is_near_the_one_sqlite_builds(tmp_path: Path, page_s
     database.commit()
     (pages,) = database.execute("PRAGMA page_count").fetchone()
     database.close()
-    # The file's first page, which is the schema's, is not of this tree.
+    # This tree does not include the file's first page, which belongs to the schema.
     tree = estimated_tree(rows, page_size_bytes)
     assert sum(tree["level_pages"]) == pytest.approx(pages - 1, rel=0.04)
     assert tree["rows"] == rows

@@ -1,4 +1,4 @@
-"""Pages that a query reads by its plan: beside a pool of LRU that is played row by row."""
+"""Pages that a query reads by its plan, compared with an LRU pool that is simulated row by row."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from bufferlab.theory.index_scan import pages_read
 
 
 def played(pages: int, rows: int, wanted: int, pool: int, seed: int) -> int:
-    """Count the misses of an LRU pool when the wanted rows lie at random and are fetched in the index's order."""
+    """Return the misses of an LRU pool if the wanted rows lie at random places and are fetched in the index's order."""
     draw = random.Random(seed)
     per_page = rows // pages
     cached: OrderedDict[int, None] = OrderedDict()
@@ -34,7 +34,7 @@ def played(pages: int, rows: int, wanted: int, pool: int, seed: int) -> int:
 def test_an_index_scan_of_scattered_rows_reads_as_many_pages_as_a_pool_that_is_played(pool: int, wanted: int) -> None:
     pages, rows = 200, 16_000
     seen = sum(played(pages, rows, wanted, pool, seed) for seed in range(3)) / 3
-    # The formula begins with a full pool; the first reads of a page are not in it.
+    # The formula begins with a full pool, so it leaves out the first reads of pages.
     assert seen == pytest.approx(pages_read("index_scan", pages, rows, wanted, 0, pool), rel=0.05)
 
 

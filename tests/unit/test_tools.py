@@ -1,4 +1,4 @@
-"""The tools of maintainers: which lines are code, and when two trees measure the same."""
+"""The tools of maintainers: which lines count as code, and when two trees measure the same."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def g() -> None: "é"; f(1)
 
 
 def test_python_counts_tokens_without_comments_docstrings_and_blanks(count_lines: ModuleType) -> None:
-    # LIMIT, def f, text = (three lines with words), return, def g.
+    # The counted lines: LIMIT, def f, text = (three lines with words), return, def g.
     assert count_lines.python_lines(PYTHON) == 7
 
 
@@ -89,7 +89,7 @@ mod most;
 
 
 def test_rust_counts_tokens_outside_of_comments_and_of_items_for_tests(count_lines: ModuleType) -> None:
-    # use, fn quote (three), RAW (three, one blank), fn after.
+    # The counted lines: use, fn quote (three), RAW (three, one blank), fn after.
     assert count_lines.rust_lines(RUST) == 1 + 3 + 3 + 1
 
 
@@ -280,7 +280,7 @@ def test_a_quick_sweep_that_failed_ends_its_tool_with_the_reason(
 
 
 def test_the_interval_of_a_share_is_the_exact_one(same_or_doubled: ModuleType) -> None:
-    """Of none in n its ends are 0 and 1 - 0.025^(1/n); that of 5 in 10 stands in printed tables."""
+    """For none of n its ends are 0 and 1 - 0.025^(1/n); printed tables have the interval of 5 in 10."""
     assert same_or_doubled.interval(0, 200) == (0.0, pytest.approx(1 - 0.025 ** (1 / 200)))
     assert same_or_doubled.interval(20, 20) == (pytest.approx(0.025 ** (1 / 20)), 1.0)
     assert same_or_doubled.interval(5, 10) == (pytest.approx(0.1871, abs=5e-5), pytest.approx(0.8129, abs=5e-5))

@@ -1,4 +1,4 @@
-"""Gets and pages by table and index: counted in a trace, and set beside generated ones by `accuracy`."""
+"""Gets and pages by table and index: counted in a trace, and compared with generated ones by `accuracy`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from support.fake import Bench
 from support.json_documents import DOCUMENTS
 
 TRACED = Path(__file__).parents[1] / "fixtures/sweeps/traced"
-"""SQLite, TPC-C, 1 warehouse: a traced run of 400 transactions after a warm-up of 400."""
+"""A traced run of SQLite: TPC-C, 1 warehouse, 400 transactions after a warm-up of 400."""
 
 
 @pytest.fixture
@@ -28,7 +28,7 @@ def bench(tmp_path: Path) -> Bench:
 
 
 def generate(bench: Bench, **overrides: object) -> SweepFolder:
-    """A sweep predicted from no run, of the experiment that the traced run had."""
+    """Return a sweep predicted without a run, for the traced run's experiment."""
     path = bench.root / "pool-sizes.toml"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text((TRACED / "experiment.toml").read_text())
@@ -53,7 +53,8 @@ def test_a_trace_is_counted_as_a_loop_over_its_rows_counts_it() -> None:
 
 
 def test_generated_runs_stand_beside_the_trace_table_by_table(bench: Bench) -> None:
-    """The same transactions: gets within 5 %, pages within 2 % or two pages. Pages that left a tree are of none."""
+    """With the same transactions gets are within 5 %, pages within 2 % or two pages. Pages that left a tree belong to
+    none."""
     found = accuracy(open_sweep(TRACED), generate(bench))
     (one,) = found.touched
     assert one.same_seed

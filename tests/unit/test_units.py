@@ -1,4 +1,4 @@
-"""Sizes, shares and durations, as people write them and as keys hold them."""
+"""Sizes, shares and durations: the texts that people write, and the canonical texts in keys."""
 
 from __future__ import annotations
 

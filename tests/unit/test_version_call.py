@@ -1,4 +1,4 @@
-"""The call that asks a program for its version, and what a script starts."""
+"""The call that asks a program for its version, and the program that a script starts."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def script(path: Path, *lines: str) -> Path:
 
 
 def ends(pid: int) -> bool:
-    """Whether a process ends within two seconds: whoever is killed is there until its parent has heard of it."""
+    """Return whether a process ends within two seconds: a killed process exists until its parent reaps it."""
     until_s = time.monotonic() + 2
     while (there := Path(f"/proc/{pid}").exists()) and time.monotonic() < until_s:
         time.sleep(0.01)

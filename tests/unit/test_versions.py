@@ -1,4 +1,4 @@
-"""Which versions have a thing: bounds, flavours, versions that are known in part."""
+"""Which versions have a feature: bounds, kinds of servers, and versions that are only known in part."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The least warm-up of a point: that of the experiment, and more where updates move the rows that are read."""
+"""The shortest warm-up of a point: that of the experiment, and a longer one if updates move the rows that are read."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def hot_rows(engine: str, update_percent: int, rows: int = 900) -> tuple[Experim
 
 
 def test_rows_that_updates_move_have_moved_before_the_gate_may_open() -> None:
-    """All but e^-3 of 900 rows, of which each is updated in one transaction of 9,000."""
+    """One transaction in 9,000 updates a given row of 900: after 27,000 all but e^-3 of the rows have moved."""
     experiment, point = hot_rows("postgres", 10)
     assert experiment.warm_up.min_transactions == 0
     assert least_transactions(experiment, point) == 27_000

@@ -1,4 +1,4 @@
-"""What the world does to a command while it works: a full or closed output, nohup, a stranger's lock, odd locales."""
+"""Disturbances of a working command: a full or closed output, nohup, another process's lock, odd locales."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_a_table_that_is_a_pipe_is_refused_and_not_read(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("how", ["latin-1", "ascii", "closed"])
 def test_an_answer_ends_well_in_a_locale_without_its_letters_and_with_a_closed_output(how: str, tmp_path: Path) -> None:
-    # A command that prints an interval.
+    # The command prints an interval.
     program = (
         "from bufferlab.cli import app, entry, output\n"
         "app.run = lambda _: output.put('0.9\u20131.1') or 0\n"

@@ -1,4 +1,4 @@
-"""What a sweep predicts before its first run: which points, of what size, and the report."""
+"""The predictions of a sweep before its first run: which points, which sizes, and the report."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ SQLITE = Server("sqlite", "3.50.4")
 
 
 def nothing(_share: float = 0.0) -> None:
-    """Nobody asks to stop."""
+    """Report progress to no display, and request no stop."""
 
 
 def measured(tmp_path: Path, sweep: str = POOLS, reads: tuple[int, ...] = (150, 20), **told: Any) -> SweepFolder:
@@ -62,7 +62,7 @@ def predicted(folder: SweepFolder, server: Server = SQLITE) -> tuple[GeneratedPo
 
 
 def kept(folder: SweepFolder, *, traces: bool = True, verdicts: Sequence[Verdict] = ()) -> SweepFolder:
-    """Return the sweep with predictions made by hand: a tenth above the middle run, and a read around that."""
+    """Return the sweep with made-up predictions: a tenth above the middle run, and one read more or fewer."""
     windows = [(record.run.point.index, record.measured().window) for record in folder.runs()]
     counted: dict[int, list[int]] = {}
     for index, window in windows:
@@ -195,7 +195,7 @@ def test_a_stop_ends_the_generated_runs(tmp_path: Path) -> None:
 def test_it_tells_how_many_of_the_runs_are_done(tmp_path: Path) -> None:
     folder, shares = measured(tmp_path), list[float]()
     generated_points(plan_of(folder), SQLITE, shares.append)
-    # A run that takes long is told again.
+    # The progress of a long run is reported again.
     assert list(dict.fromkeys(shares)) == [place / 6 for place in range(6)]
 
 

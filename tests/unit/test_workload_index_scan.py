@@ -1,4 +1,4 @@
-"""Q1 by a chosen plan, as far as Python decides: what is refused before anything starts, and runs without a warm-up."""
+"""Q1 by a chosen plan, as far as Python decides: refusals before anything starts, and runs without a warm-up."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The tool that compares predicted with measured writes: which windows are steady, and which rows keep their rule."""
+"""The tool that compares predicted with measured writes: which windows are steady, and which rows meet their
+criterion."""
 
 from __future__ import annotations
 
@@ -20,7 +21,7 @@ def tool(monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 def samples(counts: list[tuple[float, int, int]]) -> pl.DataFrame:
-    """The samples of the counters of pages written and of transactions; the window is from the first to the last."""
+    """Return the samples of the counters of written pages and transactions; the first and last are the edges."""
     edges = ["start", *[None] * (len(counts) - 2), "end"]
     rows = [
         {"t_s": t_s, "count": count, "edge": edge, "metric": metric, "phase": "measure"}
