@@ -1,4 +1,4 @@
-"""What holds for every test; pytest also puts this folder on the path, so that tests find `support`."""
+"""Set-up for all tests. pytest also puts this folder on the path, so that tests find `support`."""
 
 from __future__ import annotations
 
@@ -12,33 +12,33 @@ from hypothesis import settings
 from bufferlab.execute.host.device_lock import lock_directory
 from support import forked
 
-# A busy machine makes any example slow: what an example may cost is no property of the code.
+# A busy machine makes any example slow, so a time limit would not test the code.
 settings.register_profile("bufferlab", deadline=None)
 settings.load_profile("bufferlab")
 
 pytest_plugins = ["support.parts", "support.figures"]
 
-# Commands and workers of tests find the engines of bufferlab_engines.py too.
+# Commands and workers of tests must find the engines of bufferlab_engines.py, too.
 os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(Path(__file__).parent), os.environ.get("PYTHONPATH")]))
 
 forked.install(in_lane=True)
 
-# Traces are recorded where a test asks for one by name: what else it measures is quicker without.
+# A test records a trace only if it asks for one by name: without a trace everything else is quicker.
 os.environ.setdefault("BUFFERLAB_NO_PAGE_TRACE", "1")
 
 if lane := os.environ.get("PYTEST_XDIST_WORKER"):
-    # Lanes use one disk, and none of them measures time: each has locks of its own.
+    # Lanes use one disk, and none of them measures time, so each has separate locks.
     os.environ["BUFFERLAB_LOCKS"] = str(lock_directory() / lane)
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Marks that say where a test may run."""
+    """Declare the marks that say where a test may run."""
     alone = "alone: timed, or changes what the whole host has; ./test runs it after the lanes, with nothing beside it"
     config.addinivalue_line("markers", alone)
 
 
 def pytest_collection_finish() -> None:
-    """Keep what was imported and collected out of the garbage collector's sight: it stays to the end."""
+    """Exclude imported and collected objects from garbage collection: they stay to the end."""
     gc.collect()
     gc.freeze()
 

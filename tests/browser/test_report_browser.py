@@ -1,6 +1,6 @@
-"""The report in a real browser: what a person sees, on a desk, on a telephone, in the dark, without a network.
+"""The report in a real browser, as people see it: on a desktop, on a telephone, in dark mode, without a network.
 
-It needs Debian's chromium and chromium-driver, and fails where they are missing: a skipped look proves nothing.
+It needs Debian's chromium and chromium-driver, and fails if they are missing: a skipped test proves nothing.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from support.synthetic import BUFFER_SIZE, Sweep, build
 
 pytestmark = [pytest.mark.browser, pytest.mark.figures]
 
-#: MySQL 5.7.22, TPC-C, 1 warehouse, traced at a pool of 30 %.
+#: A run of MySQL 5.7.22, TPC-C, 1 warehouse, traced with a pool of 30 %.
 TRACED = Path(__file__).parents[1] / "fixtures/prediction/traced"
 HOSTILE = "<script>document.title='taken'</script><img src=x onerror=\"document.title='taken'\">"
 
@@ -54,7 +54,7 @@ return [...document.querySelectorAll('main *')].filter(node => {
   return node.getBoundingClientRect().right > width + 1 || (scrolls && !node.closest('svg'));
 }).map(node => node.tagName + '.' + node.className + ' ' + node.textContent.slice(0, 40));
 """
-#: Words of figures that leave their picture, and series without a dot or a line inside it.
+#: Finds texts of figures that extend beyond their picture, and series without a point or a line inside it.
 _CLIPPED = """
 const inside = (box, svg) => {
   const all = svg.getBoundingClientRect();
@@ -69,7 +69,7 @@ const hidden = series.filter(([svg, group]) => ![...group.querySelectorAll('use,
   .some(mark => inside(mark.getBoundingClientRect(), svg))).map(([svg, group]) => group.id);
 return {cut, hidden, series: series.length, figures: drawn.length};
 """
-#: Short words and numbers of tables that stand on two lines.
+#: Finds short words and numbers in tables that are broken over two lines.
 _BROKEN_WORDS = """
 const broken = [];
 for (const cell of document.querySelectorAll('main th, main td')) {
@@ -86,14 +86,14 @@ for (const cell of document.querySelectorAll('main th, main td')) {
 }
 return broken;
 """
-#: Numbers that stand twice at one axis of a figure.
+#: Finds numbers that occur twice on one axis of a figure.
 _ALIKE_TICKS = """
 const axes = [...document.querySelectorAll('figure svg g[id*="matplotlib.axis"]')]
   .map(axis => [...axis.querySelectorAll('g[id*="tick_"] text')].map(text => text.textContent));
 return [axes.flat().length, axes.flatMap(texts => texts.filter((text, place) => texts.indexOf(text) !== place))];
 """
 _OPEN_ALL = "document.querySelectorAll('details').forEach(details => details.open = true)"
-#: What paper shows of the page: rows behind closed folds, and how headings are kept with what follows.
+#: Returns how the page prints: rows inside closed folds, and whether headings stay with the text after them.
 _ON_PAPER = """
 const folds = [...document.querySelectorAll('details:not(figure > details)')].filter(fold => !fold.open);
 const rows = folds.flatMap(fold => [...fold.querySelectorAll('td:first-child')])
@@ -115,7 +115,7 @@ return {
     .map(one => one.closest('.alone') ? '1' : getComputedStyle(one).columnCount),
 };
 """
-#: Gives headings, and the beginnings of what they head, a link each, by which a printed page tells what stands on it.
+#: Puts a link into each heading and each block below one; the links show on which printed page each of them is.
 _LINK_BEGINNINGS = """
 const kinds = 'h2, h3, summary, .drawing, .note, thead th:first-child, tbody tr:first-child td:first-child, li, dt';
 const seen = [...document.querySelectorAll(kinds)].filter(node => node.getClientRects().length);
@@ -127,7 +127,7 @@ seen.forEach((node, place) => {
 });
 return seen.map(node => [node.tagName, node.textContent.slice(0, 40)]);
 """
-#: The longest that a busy host may take for one frame.
+#: The longest time, in seconds, that a busy host may take for one frame.
 _FRAME_S = 10.0
 _SMALLEST_TEXT_PX = """
 return Math.min(...[...document.querySelectorAll('figure svg')].map(svg => {
@@ -163,7 +163,7 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def failing_page(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return the page of a sweep of which checks failed, whose tables alone are looked at."""
+    """Return the page of a sweep with failed checks; the tests only look at its tables."""
     sweep = build(tmp_path_factory.mktemp("failing"), Sweep(truths=BUFFER_SIZE[:3], gate="cap", lost_latencies=5))
     with blank():
         publish(sweep)
@@ -172,7 +172,7 @@ def failing_page(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    """One for all: a start takes longer than most looks."""
+    """Yield one browser for all tests: starting one takes longer than most tests."""
     with chromium(tmp_path_factory.mktemp("profile")) as started:
         yield started
 
@@ -269,7 +269,7 @@ def test_no_short_word_of_a_table_is_broken(browser: Any, page: Path, failing_pa
 
 def test_paper_has_what_is_behind_folds_and_keeps_headings_with_what_follows(desk: Any) -> None:
     desk.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
-    # Chromium lays out what was behind folds with the next frame, not with the change of the medium.
+    # Chromium lays out the contents of folds with the next frame, not when the medium changes.
     deadline_s = time.monotonic() + _FRAME_S
     while (seen := desk.execute_script(_ON_PAPER))["hidden"] and time.monotonic() < deadline_s:
         time.sleep(0.1)
@@ -302,13 +302,13 @@ def test_paper_has_what_is_behind_folds_and_keeps_headings_with_what_follows(des
 
 
 def _sheets(printed: bytes) -> tuple[set[tuple[int, ...]], int]:
-    """Return the sizes of the pages in points (left, bottom, right, top), and their number."""
+    """Return the sizes of the pages in points (left, bottom, right, top), and the number of pages."""
     boxes = [tuple(round(float(end)) for end in box.split()) for box in re.findall(rb"/MediaBox \[([^]]+)\]", printed)]
     return set(boxes), len(boxes)
 
 
 def _pages_of_links(printed: bytes) -> dict[int, int]:
-    """Return the first page, from 0, on which each link of _LINK_BEGINNINGS stands; Chromium packs streams alone."""
+    """Return the first page, from 0, with each link of _LINK_BEGINNINGS; Chromium compresses only streams."""
     objects = dict(re.findall(rb"(?s)(\d+) 0 obj\n(<<.*?)endobj", printed))
     pages = [re.search(rb"/Annots \[([^]]*)\]", body) for body in objects.values() if b"/Type /Page\n" in body]
     found: dict[int, int] = {}
@@ -320,7 +320,7 @@ def _pages_of_links(printed: bytes) -> dict[int, int]:
 
 
 def _overlaps(browser: Any, figure: str) -> tuple[int, list[tuple[str, str]]]:
-    """Return how many texts a figure has, and the pairs of them that stand on one another."""
+    """Return the number of a figure's texts, and the pairs of texts that overlap."""
     boxes = browser.execute_script(
         "return [...document.querySelectorAll(arguments[0] + ' svg text')].map(node => {"
         "const box = node.getBoundingClientRect();"
@@ -336,7 +336,7 @@ def _overlaps(browser: Any, figure: str) -> tuple[int, list[tuple[str, str]]]:
 
 
 def test_labels_of_figures_do_not_overlap_and_numbers_of_an_axis_differ(desk: Any) -> None:
-    """Values and ticks must be readable apart from each other."""
+    """Each value and each tick label must be readable."""
     desk.execute_script(_OPEN_ALL)
     figures = [figure.get_attribute("id") for figure in desk.find_elements("css selector", "figure[id]")]
     assert len(figures) == FIGURES

@@ -23,17 +23,17 @@ GOALS = {
     **{f"servers:{name}": _SERVERS for name in servers.NAMES},
     **{f"sessions:{name}": _SESSIONS for name in sessions.NAMES},
 }
-"""Trials of a whole campaign."""
+"""The number of trials of a whole campaign, by family."""
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run the campaign; return 1 when there is a finding, else 0."""
+    """Run the campaign; return 1 if there is a finding, else 0."""
     given = _parser().parse_args(arguments)
     chosen = [name for name in GOALS if any(name == wanted or name.startswith(f"{wanted}:") for wanted in given.only)]
     if given.only and not chosen:
         print(f"no such family; there are: {', '.join(GOALS)}", file=sys.stderr)
         return 2
-    # As after Ctrl-C: servers are stopped and places removed.
+    # End as after Ctrl-C: stop servers and remove folders.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     state, families = State(given.state.absolute()), chosen or list(GOALS)
     for family in families if given.minutes > 0 else ():

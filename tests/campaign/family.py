@@ -1,4 +1,4 @@
-"""The bases of the families of hostile inputs: one input, one text file of a corpus, a sweep folder."""
+"""The base classes of the families of hostile inputs: any input, a text file made from a corpus, a sweep folder."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from support.synthetic import BUFFER_SIZE, Sweep, build
 
 
 class Family(ABC):
-    """One family: makes inputs in a folder of its own."""
+    """A family of inputs, made in a separate folder."""
 
     secret = ""
-    """A word of the inputs that no command may show; "": there is none."""
+    """A word in the inputs that no command may show; "" if there is none."""
 
     def __init__(self, folder: Path, corpus: Sequence[Path] = ()) -> None:
-        """Prepare the folder. `corpus`: text files of the user's own, which parsers are fed with too."""
+        """Prepare the folder. `corpus` has the user's own text files, which are also inputs of the parsers."""
         self.folder = folder
         self.corpus = corpus
 
@@ -33,7 +33,7 @@ class Family(ABC):
         """Write one input into the folder; return the arguments of the command that reads it."""
 
     def clear(self) -> None:  # noqa: B027  (most families overwrite their one file)
-        """Undo what the input and its command left in the folder."""
+        """Remove what the input and its command left in the folder."""
 
 
 class Text(Family):
@@ -47,7 +47,7 @@ class Text(Family):
         self.texts = [path.read_text(encoding="utf-8", errors="replace") for path in (*self.sources, *self.extra())]
 
     def extra(self) -> Sequence[Path]:
-        """Return the files of the user's own that fit this family."""
+        """Return the user's own files that fit this family."""
         return ()
 
     def make(self, rng: random.Random) -> list[str]:
@@ -67,7 +67,7 @@ class Text(Family):
 
 
 class Folder(Family):
-    """A sweep folder of few runs, with files changed and its seal made to fit again."""
+    """A sweep folder of few runs, with changed files and hashes that fit them."""
 
     sweeps: Sequence[Sweep] = (Sweep(truths=BUFFER_SIZE[:1], blocks=1, transactions=600, warm_up_seconds=2),)
 
@@ -78,7 +78,7 @@ class Folder(Family):
         self.begin_with(self.templates[0])
 
     def begin_with(self, template: Path) -> None:
-        """Put a copy of the template in the place of the sweep."""
+        """Copy the template to the sweep's place."""
         shutil.rmtree(self.path, ignore_errors=True)
         shutil.copytree(template, self.path)
         self.files = {path.relative_to(self.path): path.read_bytes() for path in self.path.rglob("*") if path.is_file()}
@@ -94,9 +94,9 @@ class Folder(Family):
         """Change files of the sweep folder."""
 
     def arguments(self, rng: random.Random) -> list[str]:
-        """Return a command that reads the folder."""
+        """Return the arguments of a command that reads the folder."""
         path = str(self.path)
-        # Weighed by what they cost: whole pages take thirty times the time of the others, because they are drawn.
+        # Weighted by their cost: whole pages take thirty times as long as the others, because they have figures.
         commands: dict[int, list[str]] = {
             25: ["run", "--resume", path, "--dry-run"],
             50: ["report", path, "--format", "tpcc-mysql"],

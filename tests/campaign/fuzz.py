@@ -1,6 +1,6 @@
-"""Hostile inputs: a child process feeds them to the command line in-process; the parent watches it and keeps records.
+"""Hostile inputs: a child process calls the command line with them in-process; the parent watches it and keeps records.
 
-The child writes the number of the input before it begins, so that the parent can name the one that killed it.
+The child writes the number of each input before it begins, so that the parent can name the input that killed it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ from campaign.records import Finding, Record, State
 
 BATCH = 100
 SILENT_SECONDS = 120.0
-"""An input that takes longer hangs where no alarm is heard. On a busy machine a batch of them may."""
+"""If a child is silent for longer, its input hangs at a place where no alarm is handled. On a busy machine a whole
+batch may take so long."""
 KEPT_OF_A_KIND = 3
 _BEGUN = "begun"
 
@@ -38,7 +39,7 @@ def rng_of(family: str, seed: int, number: int) -> random.Random:
 
 
 def run(state: State, name: str, *, seed: int, seconds: float, goal: int, corpus: Sequence[Path]) -> None:
-    """Try inputs of one family for so long, behind those that have records; end early when the goal is reached."""
+    """Try inputs of one family for `seconds`, after those that have records; end early if the goal is reached."""
     family = f"fuzz:{name}"
     kinds = Counter(finding.what for finding in state.total(family).findings)
     ends = time.monotonic() + seconds
@@ -49,7 +50,7 @@ def run(state: State, name: str, *, seed: int, seconds: float, goal: int, corpus
 
 
 def _kept(state: State, record: Record, folder: Path, kinds: Counter[str]) -> Record:
-    """Return the record with evidence kept for the first findings of each kind."""
+    """Return the record; keep evidence of the first findings of each kind."""
     findings = []
     for finding in record.findings:
         kinds[finding.what] += 1
@@ -65,7 +66,7 @@ def _kept(state: State, record: Record, folder: Path, kinds: Counter[str]) -> Re
 def _child(
     folder: Path, name: str, seed: int, first: int, count: int, ends: float, corpus: Sequence[Path]
 ) -> Iterator[Record]:
-    """Yield the records of a child process that tries inputs in the folder until the time is over."""
+    """Yield the records of a child process that tries inputs in the folder until its time is over."""
     seconds = max(1.0, ends - time.monotonic())
     arguments = [name, folder, seed, first, count, seconds, *corpus]
     environment = {
@@ -83,12 +84,12 @@ def _child(
 def watch(
     command: Sequence[str], environment: Mapping[str, str], folder: Path, family: str, seed: int, first: int
 ) -> Iterator[Record]:
-    """Yield the records that a child prints, and one more for the input that killed or stopped it."""
+    """Yield the records that a child prints, and a further record for an input that killed or stopped it."""
     done, last_begun = first, -1
     with subprocess.Popen(command, stdout=subprocess.PIPE, env=environment, cwd=ROOT) as child:
         assert child.stdout is not None
         stuck = False
-        # Raw lines: what a buffer had read already, select would not see.
+        # Read raw lines: select does not see data that a buffer has read already.
         try:
             for line in _lines(child.stdout.fileno()):
                 if line is None:
@@ -101,7 +102,7 @@ def watch(
                 record = _record(json.loads(line))
                 done += record.trials
                 yield record
-        except BaseException:  # The campaign is stopped: so is its child.
+        except BaseException:  # The campaign is stopped, so stop its child too.
             child.kill()
             raise
         code = child.wait()
@@ -113,7 +114,7 @@ def watch(
 
 
 def _lines(descriptor: int) -> Iterator[bytes | None]:
-    """Yield the lines of a pipe as they come, and None when nothing came for too long."""
+    """Yield the lines of a pipe as they come, and None if no line came for too long."""
     rest = b""
     while True:
         if not select.select([descriptor], [], [], SILENT_SECONDS)[0]:
@@ -141,7 +142,7 @@ def _record(line: dict[str, Any]) -> Record:
 
 @dataclass
 class Batch:
-    """Inputs of one family that are tried one after the other in this process."""
+    """Inputs of one family, tried one after the other in this process."""
 
     name: str
     family: Family
@@ -152,7 +153,7 @@ class Batch:
     kinds: Counter[str] = field(default_factory=Counter)
 
     def attempt(self, number: int) -> judge.Outcome:
-        """Try one input, count how it ended and keep what was wrong."""
+        """Try one input, count how it ended, and keep faults."""
         arguments = self.family.make(rng_of(self.name, self.seed, number))
         outcome = judge.call(arguments)
         self.counts[f"exit {outcome.code}" if outcome.code is not None else "exception"] += 1

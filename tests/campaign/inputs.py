@@ -1,6 +1,6 @@
-"""The families of hostile inputs: what each begins with, how it is changed, and the command that reads it.
+"""The families of hostile inputs: their starting files, how these are changed, and the command that reads the result.
 
-An input depends on its family, its seed and the corpus alone. Files are written to the folder that the caller gives.
+An input depends only on its family, its seed and the corpus. Files are written to the folder that the caller gives.
 """
 
 from __future__ import annotations
@@ -77,9 +77,9 @@ class Toml(Text):
 
 
 class Flags(Family):
-    """Values of options as people mistype them, URLs of servers most of all; none of them may show a password.
+    """Mistyped values of options, mostly URLs of servers; no command may show their passwords.
 
-    A password has the secret on both sides of an odd character. Every command that takes an address is given one.
+    A password has the secret on both sides of an odd character. Every command that takes an address gets one.
     """
 
     secret = "s3cr3t"
@@ -111,7 +111,7 @@ class Flags(Family):
             word=rng.choice((*mutate.WORDS, *mutate.NUMBERS)),
             path=rng.choice(("a" * 300, "a/" * 3000, "dev/null", "proc/self/mem", "\udcff", "etc/passwd/x")),
         )  # fmt: skip
-        value = value.replace("\0", "")  # A process cannot be given that byte.
+        value = value.replace("\0", "")  # A process's arguments cannot contain this byte.
         as_json = ["--json"] * (rng.random() < 0.5)
         if "{secret}" in mistyped_as and rng.random() < 0.4:
             return [*rng.choice((["observe"], ["advise", "--yes"], ["doctor", "--server"])), value, *as_json]
@@ -123,7 +123,7 @@ class Flags(Family):
 
 
 class Script(Text):
-    """Scripts of SQL: `run FILE --dry-run`, which reads them with the core's parser."""
+    """SQL scripts: `run FILE --dry-run`, which reads them with the core's parser."""
 
     suffix = "sql"
     sources = sorted((ROOT / "experiments").glob("*/*.sql"))
@@ -142,7 +142,7 @@ class Script(Text):
 
 
 class SlowLog(Text):
-    """Slow query logs of real servers, of a shop and of clients: `script-from-slow-log FILE`."""
+    """Slow query logs that real servers wrote about a shop and about clients: `script-from-slow-log FILE`."""
 
     suffix = "log"
     sources = sorted((ROOT / "tests/fixtures/slow-log").rglob("*.log"))
@@ -193,7 +193,7 @@ class _Audit(Text):
         return self.corpus
 
     def arguments(self, path: Path, rng: random.Random) -> list[str]:
-        # The drawn tables cost more time than the parsers; one in ten is enough for them.
+        # Printing tables takes more time than the parsers; one in ten is enough.
         return ["audit", str(path), *(() if rng.random() < 0.1 else ("--json",))]
 
 
@@ -244,7 +244,7 @@ class Documents(_Audit):
         if rng.random() < 0.4:
             return super().content(rng)
         document = mutate.mangle_json(rng.choice(self.documents), rng)
-        # Lists of lists grow by 200 times 200: more than this is cut off.
+        # Nested lists grow by a factor of 200 times 200; longer texts are cut off.
         encoder = json.JSONEncoder(indent=rng.choice((None, 0, 1, 2)))
         made = "".join(itertools.islice(encoder.iterencode(document), 200_000))
         if rng.random() < 0.1:
@@ -311,7 +311,7 @@ class Accesses(Text):
         return self._RECORD.pack(rng.choice((at, at, at, number)), rng.choice((at % 7, 2**64 - 1)), number, -1)
 
     def _of_others(self, rng: random.Random) -> list[str]:
-        """Make a block trace, a list of pages or a file that zstd cannot unpack, and name its columns now and then."""
+        """Make a block trace, a list of pages or a file that zstd cannot unpack, sometimes with `--columns`."""
         sizes = (0, 1, 4096, 2**40 - 1, 2**63, 2**64)
         names = ("time", "ms", "page", "blkno", "lba", "offset", "id", "op", "size", "lun", "x")
         head = ",".join(rng.choices(names, k=4))
@@ -351,7 +351,7 @@ class Accesses(Text):
 
 
 def _asked_of_a_curve(folder: Path, rng: random.Random) -> list[str]:
-    """Return a few options of `curve`, most of them as people write them."""
+    """Return a few options of `curve`, most of them valid."""
     drawn: list[str] = []
     if rng.random() < 0.3:
         drawn += [
@@ -364,12 +364,12 @@ def _asked_of_a_curve(folder: Path, rng: random.Random) -> list[str]:
         drawn += ["--window", rng.choice(("0s,1s", "1s,0s", "0s,1e9s", rng.choice(mutate.NUMBERS)))]
     if rng.random() < 0.2:
         drawn += ["--to", "oraclegeneral", str(folder / "written")]
-    # A drawn page costs more time than all else.
+    # A page with a figure takes more time than everything else.
     return [*drawn, *rng.choice((["--json"],) * 10 + ([], ["--html", str(folder / "page.html")]))]
 
 
 class Json(Folder):
-    """run.json and plan.json, and now and then host.json and the stored experiment; of SQLite and of servers."""
+    """run.json and plan.json, and sometimes host.json and the stored experiment, of SQLite and of servers."""
 
     sweeps = (
         *Folder.sweeps,
@@ -401,7 +401,7 @@ class Json(Folder):
 
 
 class Shared(Json):
-    """Values that all runs of a folder share, or all points of its plan: no run differs from the others in them."""
+    """An equal change in all runs of a folder, or in all points of its plan, so that no run differs from the others."""
 
     sweeps = (
         Sweep(truths=BUFFER_SIZE[:2], blocks=2, transactions=600, warm_up_seconds=2),
@@ -421,7 +421,7 @@ class Shared(Json):
         first, seed = self.run, rng.random()
         for run in sorted(path.parent for path in self.path.glob("runs/*/run.json")):
             self.run = run
-            # Runs of one sweep have the same shape, so the same choices hit the same place in each.
+            # Runs of one sweep have the same structure, so the same random choices change the same place in each.
             self.seal(mutate.mangle_json(self.read(self.run / "run.json"), random.Random(seed)))
         self.run = first
 
@@ -438,7 +438,7 @@ class Parquet(Folder):
         else:
             frame = pl.read_parquet(io.BytesIO(original))
             for _ in range(rng.choice((1, 1, 2, 3))):
-                with contextlib.suppress(pl.exceptions.PolarsError):  # A type that these values cannot take.
+                with contextlib.suppress(pl.exceptions.PolarsError):  # The column's type may not accept these values.
                     frame = mangle_table(frame, columns, rng)
             version = rng.choice((*[FORMAT_VERSION] * 7, 1, "", "x"))
             told = {"format_version": str(version)}
@@ -447,7 +447,7 @@ class Parquet(Folder):
 
 
 class PageTrace(Folder):
-    """A run with a page trace: its part of run.json, or rows of page-trace.parquet; `curve RUN`."""
+    """A run with a page trace: changes of its part of run.json, or of rows of page-trace.parquet; `curve RUN`."""
 
     def begin_with(self, template: Path) -> None:
         if not (table := next(template.glob("runs/*")) / "page-trace.parquet").exists():
@@ -491,14 +491,14 @@ class PageTrace(Folder):
 
     def arguments(self, rng: random.Random) -> list[str]:
         if rng.random() < 0.3:
-            # A prediction that succeeds draws a page; this sweep is measured, so it is refused after all was read.
+            # A successful prediction draws a page. This sweep is measured: the command reads it, and then refuses it.
             return ["predict", str(self.run), "--resume", str(self.path)]
         by = ["--by", "table"] if rng.random() < 0.3 else []
         return ["curve", str(rng.choice((self.path, self.run))), *by, *_asked_of_a_curve(self.folder, rng)]
 
 
 class Predicted(Folder):
-    """A predicted sweep: its part of run.json, set beside the sweep that it was predicted from."""
+    """A predicted sweep: changes of its part of run.json, compared with the sweep from which it was predicted."""
 
     def __init__(self, folder: Path, corpus: Sequence[Path] = ()) -> None:
         Family.__init__(self, folder, corpus)
@@ -512,7 +512,7 @@ class Predicted(Folder):
         ):
             predicted = predict_sweep(self.measured, Overrides(), folder / "template-out")
         self.templates = [predicted.folder.path.rename(folder / "template-predicted")]
-        # It has the times of day.
+        # The log contains times of day.
         (self.templates[0] / "bufferlab.log").unlink()
         self.path = folder / "sweep"
         self.begin_with(self.templates[0])
@@ -537,7 +537,7 @@ class Predicted(Folder):
 
 
 class OtherPools(Folder):
-    """other-pools.json of a sweep, what a model reads with other pools: values, nesting and bytes; `report`."""
+    """A sweep's other-pools.json, predictions for other pools: changed values, nesting and bytes; `report`."""
 
     def __init__(self, folder: Path, corpus: Sequence[Path] = ()) -> None:
         Family.__init__(self, folder, corpus)
@@ -566,7 +566,7 @@ class OtherPools(Folder):
                 path.write_text(json.dumps(document))
 
     def _change_a_leaf(self, of: dict[str, Any], rng: random.Random) -> None:
-        """Put another value of the same type, mostly, in place of a number or a text."""
+        """Replace a number or a text, mostly by another value of the same type."""
         holders = [of, of["traced"], of["traced"]["work"], *of["pools"], *of["pools"][-1]["verdicts"]]
         holder = rng.choice(holders)
         name = rng.choice([name for name, value in holder.items() if not isinstance(value, dict | list)])
@@ -605,5 +605,5 @@ FAMILIES: dict[str, type[Family]] = {
 
 
 def evidence(folder: Path) -> dict[str, Path]:
-    """Return what of a family's folder is the input."""
+    """Return the files of a family's folder that make the input."""
     return {name: folder / name for name in sorted(os.listdir(folder)) if not name.startswith("template")}

@@ -1,7 +1,8 @@
-"""Stops and kills of those who record a server from inside, once it records: the reader, worker, server and command.
+"""Stops and kills around a server that records itself, once it records: of the reader, the worker, the server, the
+command.
 
-A trial is one run. Its trace must be whole or failed, and nothing may be left behind it. A stop holds the thread of the
-reader alone: the worker's others and the server go on.
+A trial is one run. Its trace must be complete or failed, and no file or process may be left. A stop holds only the
+reader's thread: the worker's other threads and the server continue.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ SERVERS = {
 }
 STOP = "the reader, stopped"
 HITS = (STOP, "the worker", "the reader", "the server", "the command", STOP, "the worker and the command")
-"""What is hit, in turn: two stops and five kills. SIGKILL of the reader's thread ends its process, the worker."""
+"""The targets in turn: two stops and five kills. SIGKILL of the reader's thread ends its process, the worker."""
 _MISSED = "came too late"
 _READER = "page-trace"
 _PROGRAMS = ("mysqld", "postgres")
@@ -44,7 +45,7 @@ _WALL = 0x40000000
 
 
 def run(state: State, name: str, *, seed: int, seconds: float, goal: int) -> None:
-    """Hit runs on one server for so long, or until there were as many trials as the goal."""
+    """Hit runs on one server for `seconds`, or until the goal of trials is reached."""
     family, engine = f"inside:{name}", SERVERS[name]
     if state.total(family).trials >= goal:
         return
@@ -79,7 +80,7 @@ def _trial(state: State, where: Place, engine: kills.Engine, family: str, seed: 
         code = process.wait()
     counts[f"exit {code}"] += 1
     wrong += kills.left_over(where, shared)
-    # Whoever kills the command keeps its folders; the next command with this cache removes them.
+    # If the command is killed, its folders stay; the next command with this cache removes them.
     if code >= 0:
         wrong += [f"left behind: {path.relative_to(where.root)}" for path in left_in_homes(where.data)]
     text = log.read_text(errors="replace")
@@ -100,7 +101,7 @@ def _trial(state: State, where: Place, engine: kills.Engine, family: str, seed: 
 
 
 def false_claims(record: RunRecord) -> list[str]:
-    """Return what a run's page trace claims and does not have."""
+    """Return what a run's page trace claims but lacks."""
     trace, table = record.run.page_trace, record.page_trace()
     if trace is None:
         return [f"run {record.run_id} says nothing of its page trace"]
@@ -121,7 +122,7 @@ def false_claims(record: RunRecord) -> list[str]:
 
 def left_in_homes(data: Path) -> list[Path]:
     """Return what recorders left in the folders of runs: their library, and files of accesses."""
-    # os.walk passes over folders that end meanwhile.
+    # os.walk skips folders that are removed meanwhile.
     return [
         Path(folder, name)
         for folder, _, names in os.walk(data)
@@ -131,9 +132,9 @@ def left_in_homes(data: Path) -> list[Path]:
 
 
 def _records_within(seconds: float, process: subprocess.Popen[bytes], where: Place, old: Sequence[Path]) -> bool:
-    """Wait until the server records. The file of its accesses is made then, and stays empty until the run is over.
+    """Wait until the server records: its file of accesses exists then, and stays empty until the run is over.
 
-    `old`: what an earlier trial left, until this command removes it.
+    `old` has the files that an earlier trial left; this command removes them.
     """
     ends = time.monotonic() + seconds
     while time.monotonic() < ends and process.poll() is None:
@@ -144,7 +145,7 @@ def _records_within(seconds: float, process: subprocess.Popen[bytes], where: Pla
 
 
 def _hit(process: subprocess.Popen[bytes], where: Place, hit: str, rng: random.Random) -> str | None:
-    """Stop or kill; return what was done, for the counts, and None where all had ended already."""
+    """Stop or kill the target; return a word for the counts, or None if all targets had ended already."""
     alive = witness.processes(where.mark, where.root)
     workers = [pid for pid, command in alive.items() if "bufferlab.execute.run.worker" in command]
     servers = [pid for pid, command in alive.items() if any(name in command for name in _PROGRAMS)]
@@ -176,7 +177,7 @@ def thread_named(pid: int, name: str) -> int | None:
 
 
 def stop_thread(thread: int, seconds: float) -> bool:
-    """Hold one thread of another process for so long; the others of its process go on. Return whether it was held."""
+    """Stop one thread of another process for `seconds`; its other threads continue. Return whether it was stopped."""
     library = ctypes.CDLL(None, use_errno=True)
     library.ptrace.argtypes = [ctypes.c_long, ctypes.c_long, ctypes.c_void_p, ctypes.c_void_p]
     library.ptrace.restype = ctypes.c_long

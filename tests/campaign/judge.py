@@ -1,4 +1,4 @@
-"""One call of the command line in this process, judged by what the documents promise of every command.
+"""One call of the command line in this process, judged by the promises that the documents make for every command.
 
 Promised are a documented exit code, no traceback, no control characters on the terminal, an end in bounded time and
 memory, and JSON that can be parsed.
@@ -23,18 +23,18 @@ from bufferlab.cli import app
 CPU_SECONDS = 10.0
 MORE_MEMORY_BYTES = 2 << 30
 DOCUMENTED = (0, 1, 2, 3, 65)
-# Tab and line feed belong to text; every other control character of ISO 6429 can steer a terminal.
+# Tab and line feed belong to text; every other control character of ISO 6429 can control a terminal.
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 _BUG = re.compile(r"a bug in bufferlab: (\w+)")
 
 
 class TooLong(BaseException):
-    """The processor time of one call is used up. Not an Exception, so that no command takes it for its own."""
+    """The processor time of one call is used up. This is not an Exception, so that no command catches it."""
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """How one call ended: its exit code, None when an exception came out, and what was wrong with it."""
+    """The end of one call: its exit code, None if an exception escaped, and its faults."""
 
     code: int | None
     wrong: tuple[str, ...] = ()
@@ -49,7 +49,7 @@ def limit_memory() -> None:
 
 
 def call(arguments: Sequence[str], cpu_seconds: float = CPU_SECONDS) -> Outcome:
-    """Run `bufferlab ARGUMENTS` in this process and judge its end."""
+    """Run `bufferlab ARGUMENTS` in this process and judge how it ended."""
     out, err = io.StringIO(), io.StringIO()
     code: int | None = None
     wrong: list[str] = []
@@ -65,7 +65,7 @@ def call(arguments: Sequence[str], cpu_seconds: float = CPU_SECONDS) -> Outcome:
     except TooLong as error:
         wrong, detail = [f"took more than {cpu_seconds:g} s of processor time{_place(error)}"], traceback.format_exc()
     except BaseException as error:
-        # A Rust panic, SystemExit or RecursionError that comes out of the command.
+        # The exception may be a Rust panic, a SystemExit or a RecursionError.
         wrong, detail = [f"{type(error).__name__} came out of the command{_place(error)}"], traceback.format_exc()
     finally:
         signal.signal(signal.SIGPROF, before)
@@ -74,7 +74,7 @@ def call(arguments: Sequence[str], cpu_seconds: float = CPU_SECONDS) -> Outcome:
 
 
 def faults(code: int | None, out: str, err: str, *, as_json: bool = False) -> list[str]:
-    """Return what is wrong with an ended command: its exit code and both of its streams."""
+    """Return the faults of a finished command: in its exit code and both of its streams."""
     wrong = []
     if code is not None and code not in DOCUMENTED:
         bug = _BUG.search(err)

@@ -1,6 +1,6 @@
-"""kill -9 at random times: a sweep is killed, looked at, resumed and killed again until it is whole.
+"""kill -9 at random times: a sweep is killed, checked, resumed and killed again until it is complete.
 
-The hashes of finished runs are taken by this file, not by bufferlab.
+This file computes the hashes of finished runs, not bufferlab.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from campaign.records import Finding, Record, State
 GONE_SECONDS = 10.0
 LONGEST_SECONDS = 300.0
 _FAILED_IN_A_ROW = 3
-# Loaded data are in the cache already, but for one sweep in eight, so that few kills hit the load.
+# Only one sweep in eight loads its data; the others find them in the cache, so that few kills hit a load.
 _SHARE_OF_LOADS = 1 / 8
 
 _TOML = """\
@@ -58,14 +58,14 @@ seed = 1
 
 @dataclass(frozen=True)
 class Engine:
-    """What is killed, and on which data."""
+    """The engine whose sweeps are killed, and their data."""
 
     name: str
     knobs: str = ""
     pools: tuple[str, ...] = ("8MiB", "16MiB")
     disk_mib: int = 0
     traced: bool = False
-    """Whether page accesses are recorded; then workers are killed too, alone and together with the command."""
+    """Whether page accesses are recorded; then kills also hit workers, alone and together with the command."""
     measure_s: int = 1
 
     def command(self, folder: Path) -> list[str | Path]:
@@ -107,7 +107,7 @@ ENGINES = {
 
 @dataclass
 class Chain:
-    """One sweep on its way to be whole."""
+    """One sweep that is killed and resumed until it is complete."""
 
     place: Place
     engine: Engine
@@ -115,25 +115,25 @@ class Chain:
     cache: Path
     foreign: dict[str, str] = field(default_factory=dict)
     runs: dict[str, dict[str, str]] = field(default_factory=dict)
-    """Run folders seen finished: the hashes of their files."""
+    """Finished run folders, with the hashes of their files."""
     failed_in_a_row: int = 0
 
     @property
     def folder(self) -> Path | None:
-        """The sweep folder, once there is one."""
+        """Return the sweep folder, once it exists."""
         return next((path.parent for path in sorted(self.out.glob("kills-*/plan.json"))), None) or next(
             (path.parent for path in sorted(self.out.glob("random-read-*/plan.json"))), None
         )
 
     def arguments(self) -> list[str | Path]:
-        """Return the command that begins the sweep or does the rest of it."""
+        """Return the command that begins or resumes the sweep."""
         data: list[str | Path] = ["--data-dir", self.place.data]
         if self.folder:
             return ["run", "--resume", self.folder, *self.engine.probes, *data]
         return [*self.engine.command(self.place.root), "--out", self.out, *data]
 
     def look(self) -> list[str]:
-        """Return what is wrong with the sweep folder and with the files of others."""
+        """Return the faults of the sweep folder and of other users' files."""
         wrong = witness.differences("file of others", self.foreign, self._foreign_now())
         if self.folder is None:
             return wrong
@@ -159,7 +159,7 @@ class Chain:
         return wrong
 
     def look_when_whole(self) -> list[str]:
-        """Return what is wrong with a sweep that ended by itself."""
+        """Return the faults of a sweep that ended by itself."""
         assert self.folder is not None
         plan = json.loads((self.folder / "plan.json").read_text())
         wanted = Counter((run["point"], run["block"]) for run in plan["runs"])
@@ -171,7 +171,7 @@ class Chain:
         return wrong + [f"left behind by a whole sweep: {path.relative_to(self.place.root)}" for path in strange]
 
     def remember_foreign(self) -> None:
-        """Put files of others into the results' folder, and remember all there are."""
+        """Put other users' files into the results' folder, and note all of them."""
         self.place.plant(self.out)
         self.foreign = self._foreign_now()
 
@@ -195,13 +195,14 @@ class Chain:
 
 
 def run(state: State, name: str, *, seed: int, seconds: float, goal: int) -> None:
-    """Kill sweeps of one engine for so long, or until there were as many kills as the goal."""
+    """Kill sweeps of one engine for `seconds`, or until the goal of kills is reached."""
     family, engine = f"kills:{name}", ENGINES[name]
     if state.total(family).trials >= goal:
         return
     with place(engine.disk_mib) as where:
         settings = witness.read_ahead(witness.loop_devices(where.root))
-        # The first sweep loads the data too; what a sweep takes without that is known when one has ended by itself.
+        # The first sweep also loads the data; the time of a sweep without the load is known once one has ended by
+        # itself.
         longest = load(where, engine)
         print(f"{family}: loading and one sweep took {longest:.0f} s", flush=True)
         ends = time.monotonic() + seconds
@@ -224,7 +225,7 @@ def run(state: State, name: str, *, seed: int, seconds: float, goal: int) -> Non
 
 
 def load(where: Place, engine: Engine) -> float:
-    """Run one sweep undisturbed, which loads the data; return the seconds it took."""
+    """Run one sweep without a kill, which loads the data; return the seconds that it took."""
     started, log = time.monotonic(), where.root / "load.log"
     arguments = [*engine.command(where.root), "--out", where.root / "runs-load", "--data-dir", where.data]
     code = where.start(arguments, log, where.environment()).wait()
@@ -253,9 +254,10 @@ def _trial(
     victims: Sequence[str],
     settings: Mapping[str, str],
 ) -> tuple[Record, bool]:
-    """Start the sweep or its resume, kill the victims after the delay, and look.
+    """Start the sweep or its resume, kill the victims after the delay, and check.
 
-    Return the record, and whether the sweep is whole. A command whose worker alone was killed goes on to its end.
+    Return the record, and whether the sweep is complete. If only the worker was killed, the command continues to its
+    end.
     """
     where, log = chain.place, chain.place.root / "command.log"
     before = witness.shared_memory()
@@ -273,7 +275,7 @@ def _trial(
         whole = code == 0
         counts["sweeps ended" if whole else f"exit {code}"] += 1
         # A failed run is a result: a busy host may miss a limit, and a run ends with its killed worker. The resume must
-        # do it again; only what nobody killed may not fail again and again.
+        # do it again; but without a kill a run must not fail again and again.
         if whole or not counts["kills"]:
             chain.failed_in_a_row = 0 if whole else chain.failed_in_a_row + 1
         if code not in (0, 1) or chain.failed_in_a_row >= _FAILED_IN_A_ROW:
@@ -292,7 +294,7 @@ def _trial(
 
 
 def _kill(process: subprocess.Popen[bytes], where: Place, victims: Sequence[str]) -> int | None:
-    """Kill the victims; return the exit code of a command that goes on, None of one that was killed."""
+    """Kill the victims; return the exit code of a command that continued, or None if it was killed."""
     if _COMMAND in victims:
         process.send_signal(signal.SIGKILL)
     if _WORKER in victims:
@@ -305,7 +307,7 @@ def _kill(process: subprocess.Popen[bytes], where: Place, victims: Sequence[str]
 
 
 def left_over(where: Place, shared_before: Mapping[str, str]) -> list[str]:
-    """Return what a dead command left in the system, after the time that its children have to end."""
+    """Return what a dead command left in the system, after the time in which its children have to end."""
     looks: dict[str, Callable[[], Mapping[str, str]]] = {
         "orphan": lambda: {str(pid): command for pid, command in witness.processes(where.mark, where.root).items()},
         "processes in a dead owner's cgroup": witness.groups,
@@ -324,7 +326,7 @@ def left_over(where: Place, shared_before: Mapping[str, str]) -> list[str]:
 
 
 def phase(where: Place, log: Path) -> str:
-    """Return what a command is doing: it has said nothing yet, or a server, a worker or neither is alive."""
+    """Return the command's phase: it has printed nothing yet, or whether a server, a worker or neither is alive."""
     commands = " ".join(witness.processes(where.mark, where.root).values())
     if any(program in commands for program in ("mysqld", "mariadbd", "postgres")):
         return "a server"

@@ -43,7 +43,7 @@ def _values(frame: pl.DataFrame, _columns: Any, rng: random.Random) -> pl.DataFr
 
 
 def _rows(frame: pl.DataFrame, _columns: Any, rng: random.Random) -> pl.DataFrame:
-    """Lose, double, reverse or shuffle rows."""
+    """Remove, double, reverse or shuffle rows."""
     height = frame.height
     match rng.randrange(7):
         case 0:

@@ -1,4 +1,4 @@
-"""Hostile folders for `merge`: two folders of one plan, a block each, of which a stranger has changed one."""
+"""Hostile folders for `merge`: two folders of one plan with a block each, one of them changed by an attacker."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from campaign import mutate
 from campaign.family import Folder
 from support.synthetic import BUFFER_SIZE, Sweep
 
-#: Beyond every bound of a JSON document; a hole, so it takes no space.
+#: More than the limit of any JSON document; the file is a hole, so it takes no space.
 _HUGE_BYTES = 1 << 30
 
 
@@ -33,7 +33,7 @@ class Merge(Folder):
         self.run = min(path.parent for path in self.path.glob("runs/*/run.json"))
 
     def _keep_block(self, folder: Path, block: int) -> None:
-        """Make of a whole sweep the folder of one block of it."""
+        """Turn a complete sweep into the folder of one of its blocks."""
         for run in sorted(folder.glob("runs/*")):
             if json.loads((run / "run.json").read_text())["block"] != block:
                 shutil.rmtree(run)
@@ -41,7 +41,7 @@ class Merge(Folder):
         (folder / "plan.json").write_text(json.dumps({**plan, "blocks": [block]}))
 
     def clear(self) -> None:
-        # Links, pipes and folders are among what was made, so all is made anew.
+        # The input may have made links, pipes and folders, so make everything anew.
         self.begin_with(self.whole)
         if self.out.is_symlink() or self.out.is_file():
             self.out.unlink()
@@ -53,12 +53,12 @@ class Merge(Folder):
         rng.choice(changes)(rng)
 
     def arguments(self, rng: random.Random) -> list[str]:
-        """Return a merge of both folders, now and then of another pair."""
+        """Return a merge of both folders, sometimes of another pair."""
         paths = [self.path, self.other]
         rng.shuffle(paths)
         if rng.random() < 0.1:
             paths = rng.choice(([self.path, self.path], [self.path], [*paths, self.path], [self.path, self.run]))
-        # A page is drawn where the merge succeeds, whatever is printed.
+        # A successful merge draws a page, with any output format.
         return ["merge", *map(str, paths), "--out", str(self.out), *rng.choice((["--json"], ["--json"], []))]
 
     def _any(self, rng: random.Random) -> Path:
@@ -92,7 +92,7 @@ class Merge(Folder):
         (self.path / "plan.json").write_text(json.dumps(plan))
 
     def _twice(self, rng: random.Random) -> None:
-        """Copy a run, its own or the other folder's, with or without a name and a seal that fit."""
+        """Copy a run within its folder or from the other one, with or without a matching name and hash."""
         source = rng.choice((self.run, min((self.other / "runs").iterdir())))
         self.run = shutil.copytree(source, self.path / "runs" / source.name[::-1])
         if rng.random() < 0.7:

@@ -1,4 +1,4 @@
-"""File systems that somebody mounted in or below a folder with bufferlab's mark: a clean-up removes nothing there."""
+"""File systems mounted in or below a folder with bufferlab's mark: a clean-up must remove nothing there."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ NAMES = ("prune",)
 
 
 def run(state: State, name: str, *, seed: int, seconds: float, goal: int) -> None:
-    """Mount things and clean up for so long, or until there were as many trials as the goal."""
+    """Mount file systems and clean up for `seconds`, or until the goal of trials is reached."""
     family, ends = f"mounts:{name}", time.monotonic() + seconds
     while time.monotonic() < ends and (number := state.total(family).trials) < goal:
         rng = random.Random(f"{family}/{seed}/{number}")
@@ -27,7 +27,8 @@ def run(state: State, name: str, *, seed: int, seconds: float, goal: int) -> Non
 
 
 def _trial(where: Place, family: str, seed: str, rng: random.Random) -> Record:
-    """Leave a marked folder with a mount at, in or below it; let `cache prune` come; see that all of it is there."""
+    """Make a marked folder with a mount on, in or below it, call `cache prune`, and check that everything is still
+    there."""
     left = rng.choice((where.cache / "data", where.data, where.data / "sweep-1" / "runs")) / ".tmp-left"
     inside = left / rng.choice((".", "sub", "sub/deeper", "file"))
     precious = where.root / "others"
@@ -54,7 +55,7 @@ def _trial(where: Place, family: str, seed: str, rng: random.Random) -> Record:
 
 
 def judged(code: int, said: str, before: set[str], after: set[str], *, mounted: bool) -> list[str]:
-    """Return what is wrong with how a clean-up met a mount."""
+    """Return the faults of a clean-up that found a mount."""
     wrong = []
     if code not in (0, 3) or "Traceback" in said:
         wrong.append(f"cache prune ended with code {code}")

@@ -87,7 +87,7 @@ def mangle_text(text: str, rng: random.Random, others: Sequence[str] = ()) -> st
 
 
 def change_number(line: str, rng: random.Random) -> str:
-    """Return the line with one of its numbers replaced by another one, or by what is nearly one."""
+    """Return the line with one of its numbers replaced by another number, or by something similar to a number."""
     found = list(_NUMBER.finditer(line))
     if not found:
         return line
@@ -96,7 +96,7 @@ def change_number(line: str, rng: random.Random) -> str:
 
 
 def nested(rng: random.Random) -> str:
-    """Return arrays, objects or TOML keys nested deep; some are never closed."""
+    """Return deeply nested arrays, objects or TOML keys; some are never closed."""
     depth = rng.choice(_DEPTHS)
     return rng.choice(
         (
@@ -133,7 +133,7 @@ def mangle_json(document: Any, rng: random.Random) -> Any:
 
 
 def _hostile(value: Any, rng: random.Random) -> Any:
-    """Return a value in place of another: often of the same type, because other types are refused at once."""
+    """Return a replacement for a value, often of the same type, because other types are refused at once."""
     if isinstance(value, bool) or rng.random() < 0.3:
         return rng.choice((None, True, False, 0, -1, 1.5, "", "x", [], {}, [None], {"": None}, [[]]))
     if isinstance(value, int | float):

@@ -1,7 +1,7 @@
 """Two sweeps at once in two schemas of one server that bufferlab did not start.
 
-Each must finish, and neither touches the other's schema, its owner's or a setting. Of one pair in four a sweep is
-killed, and begun again.
+Each must finish, and neither may touch the other's schema, the owner's schema or a setting. In one pair in four a sweep
+is killed and started again.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _SHARE_OF_KILLS = 1 / 4
 _LONGEST_SECONDS = 300.0
 _LATEST_START_SECONDS = 12.0
 _ROWS = (20_000, 21_000)
-"""What each of the two loads."""
+"""The number of rows that each of the two sweeps loads."""
 
 _TOML = """\
 format_version = 1
@@ -58,26 +58,26 @@ seed = 1
 
 @dataclass(frozen=True)
 class Owned:
-    """A server of somebody else's, and how its owner looks at it."""
+    """Another user's server, with the owner's means to check it."""
 
     engine: str
     url: str
-    """With one place for the schema's name."""
+    """The server's URL, with a placeholder for the schema's name."""
     password: str
     pool: str
     look: Callable[[], Mapping[str, str]]
     """Return every setting of the server and the content of the owner's own table."""
     rows: Callable[[str], int]
-    """Return how many rows the table in a schema of ours has."""
+    """Return the number of rows in the table of one of our schemas."""
 
     def toml(self, schema: str, rows: int) -> str:
-        """Return an experiment on so many rows in the schema."""
+        """Return an experiment on `rows` rows in the schema."""
         return _TOML.format(engine=self.engine, pool=self.pool, url=self.url.format(schema), rows=rows)
 
 
 @contextmanager
 def _mysql(root: Path) -> Iterator[Owned]:
-    """Start MySQL 5.7 with a schema of its owner's."""
+    """Start MySQL 5.7 with a schema of its owner."""
     made = innodb.Place(innodb.build("mysql-5.7"), root)
     made.initialise()
     identity = made.with_accounts()
@@ -93,7 +93,7 @@ def _mysql(root: Path) -> Iterator[Owned]:
 
         def look() -> dict[str, str]:
             told = {str(name): str(value) for name, value in ask("SHOW GLOBAL VARIABLES")}
-            # What the server changes by itself.
+            # The server changes these variables by itself.
             told = {name: value for name, value in told.items() if name not in ("timestamp", "gtid_executed")}
             return {**told, "the owner's table": str(ask("SELECT * FROM theirs.precious"))}
 
@@ -106,7 +106,7 @@ def _mysql(root: Path) -> Iterator[Owned]:
 
 @contextmanager
 def _postgres(root: Path) -> Iterator[Owned]:
-    """Start PostgreSQL 17 with a database of its owner's."""
+    """Start PostgreSQL 17 with a database of its owner."""
     made = postgres.Place(postgres.build("postgres-17"), root).initialise()
     identity = made.identity
     with made.server(connections=40) as server:
@@ -133,7 +133,7 @@ SERVERS = {"mysql": _mysql, "postgres": _postgres}
 
 
 def run(state: State, name: str, *, seed: int, seconds: float, goal: int) -> None:
-    """Start pairs of sweeps on one server for so long, or until there were as many as the goal."""
+    """Start pairs of sweeps on one server for `seconds`, or until the goal of pairs is reached."""
     family = f"pairs:{name}"
     if state.total(family).trials >= goal:
         return
@@ -149,7 +149,8 @@ def run(state: State, name: str, *, seed: int, seconds: float, goal: int) -> Non
 
 
 def _trial(state: State, where: Place, owned: Owned, family: str, seed: str, rng: random.Random) -> Record:
-    """Start one sweep, the other while it lives, kill one of them or none; return what was wrong at the end."""
+    """Start one sweep, and the other while the first is alive; kill one of them or none; return the faults at the
+    end."""
     before, shared = owned.look(), witness.shared_memory()
     same_cache = rng.random() < 0.5
     sides = []
@@ -182,7 +183,7 @@ def _trial(state: State, where: Place, owned: Owned, family: str, seed: str, rng
     counts.update(f"exit {code}" for code in codes)
     wrong = left_over(where, shared)
     if killed is not None:
-        # The next sweep finds the schema of the killed one free, and makes it whole.
+        # The next sweep finds the killed sweep's schema free, and loads it completely.
         codes[killed] = ended(start(killed, "again.log"))
         counts[f"again {codes[killed]}"] += 1
     wrong += judged(codes, [owned.rows(_schema(side)) for side in range(2)])
@@ -204,7 +205,7 @@ def _schema(side: int) -> str:
 
 
 def judged(codes: Sequence[int], rows: Sequence[int]) -> list[str]:
-    """Return what is wrong with how two sweeps ended: one was not done, or its schema does not hold its own rows."""
+    """Return the faults of two sweeps' ends: a sweep that did not finish, or a schema without its own rows."""
     wrong = [f"sweep {side} of the pair ended with code {code}" for side, code in enumerate(codes, 1) if code]
     return wrong + [
         f"the schema of sweep {side} holds {found:,} rows in place of {loaded:,}"
@@ -221,7 +222,7 @@ def _wait(process: subprocess.Popen[bytes], seconds: float) -> None:
 
 
 def ended(process: subprocess.Popen[bytes]) -> int:
-    """Return the exit code of a sweep; one that takes too long is killed."""
+    """Return the exit code of a sweep; kill a sweep that takes too long."""
     try:
         return process.wait(_LONGEST_SECONDS)
     except subprocess.TimeoutExpired:

@@ -1,4 +1,4 @@
-"""A folder for trials with its own cache, data, results and locks, and with files of others that must survive."""
+"""A folder for trials with separate cache, data, results and locks, and with other users' files that must survive."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MARK = "bufferlab-campaign-mark"
 
 @dataclass(frozen=True)
 class Place:
-    """Where the commands of one family work."""
+    """The folders of the commands of one family."""
 
     root: Path
     mark: str
@@ -39,11 +39,12 @@ class Place:
 
     @property
     def others(self) -> Path:
-        """A folder of somebody else."""
+        """Return a folder of another user."""
         return self.root / "others"
 
     def environment(self, cache: Path | None = None, **more: str) -> dict[str, str]:
-        """Return the environment of this place's commands. Servers inherit PATH alone, so the mark is in it."""
+        """Return the environment of this place's commands. The mark is in PATH, the only variable that servers
+        inherit."""
         return {
             **os.environ,
             "PYTHONPATH": str(ROOT / "python"),
@@ -56,7 +57,7 @@ class Place:
         }
 
     def prepare_cache(self, cache: Path) -> Path:
-        """Make a cache that knows the servers that were fetched, and put somebody's files into it."""
+        """Make a cache that knows the fetched servers, and put another user's files into it."""
         (cache / "data").mkdir(parents=True)
         cache.chmod(0o711)
         if servers_root().is_dir():
@@ -66,7 +67,7 @@ class Place:
         return cache
 
     def plant(self, folder: Path) -> None:
-        """Put files of others into a folder: some have names that bufferlab uses too."""
+        """Put other users' files into a folder; some have names that bufferlab uses too."""
         for name in ("theirs", ".tmp-theirs", ".bufferlab-work/theirs"):
             (folder / name).mkdir(parents=True, exist_ok=True)
             (folder / name / "precious.txt").write_text("not bufferlab's\n")
@@ -83,14 +84,14 @@ class Place:
             )
 
     def end_all(self) -> None:
-        """Kill what still runs of this place."""
+        """Kill all processes of this place that still run."""
         for pid in witness.processes(self.mark, self.root):
             os.kill(pid, signal.SIGKILL)
 
 
 @contextmanager
 def place(disk_mib: int = 0) -> Iterator[Place]:
-    """Make a place below /var/tmp, which servers' users can reach; with a disk of its own where a size is given."""
+    """Make a place below /var/tmp, which the servers' users can enter; on a separate disk if a size is given."""
     root = Path(tempfile.mkdtemp(prefix="bufferlab-campaign-", dir="/var/tmp"))
     with ExitStack() as stack:
         stack.callback(shutil.rmtree, root, ignore_errors=True)
@@ -110,7 +111,7 @@ def place(disk_mib: int = 0) -> Iterator[Place]:
 
 @contextmanager
 def _mounted(root: Path, mib: int) -> Iterator[None]:
-    """Mount an ext4 of this size at the place's disk: a device whose settings are nobody else's."""
+    """Mount an ext4 of this size at the place's disk: a device that no other program uses."""
     image = root / "disk.img"
     with image.open("wb") as file:
         file.truncate(mib << 20)

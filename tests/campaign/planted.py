@@ -1,9 +1,9 @@
-"""Things that a tenant plants in the schema that bufferlab is to use: nothing of it may run with great rights.
+"""Objects that a tenant plants in the schema that bufferlab is to use: none of them may run with a superuser's rights.
 
-A tenant owns one database (PostgreSQL) or has all rights on one schema (MySQL). He plants what he likes: a list of
-tables, code on tables, things in their place. Then a sweep comes, as the server's great account or as the tenant. In
-the end the server has its owner's settings, what was planted is where it was or was refused by name, and whatever ran
-had the tenant's rights alone.
+A tenant owns one database (PostgreSQL) or has all rights on one schema (MySQL). The tenant plants any of these: a list
+of tables, code on tables, objects in their place. Then sweeps run as the server's superuser and as the tenant. In the
+end the server must have its owner's settings. Each planted object must be in its place, or a sweep must have refused it
+by name. All planted code that ran must have had only the tenant's rights.
 """
 
 from __future__ import annotations
@@ -70,18 +70,19 @@ _POSTGRES_SPY = (
 
 @dataclass(frozen=True)
 class Tenancy:
-    """How a tenant of one family works: over sessions of his own."""
+    """The means of a tenant on one family of servers, by separate sessions."""
 
     plants: Sequence[str]
     spy: Sequence[str]
     begin: Callable[[], None]
-    """Make the tenant's empty schema `lab` anew, as the server's owner."""
+    """Make the tenant's empty schema `lab` again, as the server's owner."""
     ask: Callable[[str], list[tuple[Any, ...]]]
     """Run one statement in `lab` as the tenant."""
     seen: str
-    """The query for the rights with which his code ran."""
+    """The query for the rights with which the tenant's code ran."""
     forge: Callable[[], None]
-    """Make the mark say that the load made his spy's table, and that all that is in `lab` was there after it."""
+    """Forge the mark: it says that the load made the spy's table, and that all objects in `lab` were there after the
+    load."""
     there: str
     """The query for the names of all relations in `lab`."""
 
@@ -155,7 +156,7 @@ _TENANCIES = {"mysql": _mysql, "postgres": _postgres}
 
 
 def run(state: State, name: str, *, seed: int, seconds: float, goal: int) -> None:
-    """Plant things and let sweeps meet them for so long, or until there were as many as the goal."""
+    """Plant objects and run sweeps for `seconds`, or until the goal of trials is reached."""
     family = f"planted:{name}"
     if state.total(family).trials >= goal:
         return
@@ -171,7 +172,7 @@ def run(state: State, name: str, *, seed: int, seconds: float, goal: int) -> Non
 def _trial(
     state: State, where: Place, owned: Owned, tenancy: Tenancy, family: str, seed: str, rng: random.Random
 ) -> Record:
-    """Load as the tenant, plant, let sweeps come with both accounts; return what was wrong at the end."""
+    """Load as the tenant, plant objects, run sweeps with both accounts; return the faults at the end."""
     tenancy.begin()
     folder = where.root / seed.replace("/", "-")
     folder.mkdir()
@@ -213,24 +214,24 @@ def _trial(
 
 
 def _plant(tenancy: Tenancy, rng: random.Random) -> list[str]:
-    """Plant up to three things, and often a forged list; return them in words."""
+    """Plant up to three objects, and often a forged list; return them in words."""
     planted = []
     for statement in tenancy.spy:
         tenancy.ask(statement)
     for drawn in rng.sample(tenancy.plants, rng.choice((1, 1, 2, 3))):
-        with suppress(Exception):  # One plant may be in the way of another.
+        with suppress(Exception):  # One planted object may prevent another.
             for statement in drawn.format(when=rng.choice(("INSERT", "UPDATE"))).split("; "):
                 tenancy.ask(statement)
             planted.append(drawn)
     if rng.random() < 0.6:
-        with suppress(Exception):  # The mark was planted over.
+        with suppress(Exception):  # A planted object may have replaced the mark.
             tenancy.forge()
             planted.append("forged list of what the load made")
     return planted
 
 
 def judged(who: str, code: int, said: str) -> list[str]:
-    """Return what is wrong with how a sweep met planted things."""
+    """Return the faults of a sweep that met planted objects."""
     wrong = []
     if code not in (0, 1, 2, 3) or (who == "great" and code == 0):
         wrong.append(f"the sweep of the {who} account ended with code {code}")
@@ -242,5 +243,5 @@ def judged(who: str, code: int, said: str) -> list[str]:
 
 
 def _without_tables(looked: Mapping[str, str]) -> dict[str, str]:
-    # ALTER DATABASE is the tenant's own; the values of sessions are not the server's.
+    # The tenant may use ALTER DATABASE; these are values of sessions, not of the server.
     return {name: value for name, value in looked.items() if name not in ("search_path",)}

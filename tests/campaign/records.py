@@ -1,6 +1,6 @@
-"""The campaign's state: one JSON line per trial in one file per family, and the totals that are made of them.
+"""The campaign's state: one JSON line per trial in one file per family, and the totals computed from them.
 
-A killed campaign loses the trial that was under way; the next call goes on behind the last whole line.
+A killed campaign loses the trial in progress; the next call continues after the last complete line.
 """
 
 from __future__ import annotations
@@ -17,23 +17,23 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Finding:
-    """One promise that a trial saw broken."""
+    """A promise that a trial found broken."""
 
     what: str
     seed: str
     evidence: str = ""
-    """The folder with what the trial left, below the state folder."""
+    """The folder with the trial's files, below the state folder."""
 
 
 @dataclass(frozen=True)
 class Record:
-    """One trial; of hostile inputs a batch of trials with consecutive seeds."""
+    """One trial; for hostile inputs a batch of trials with consecutive seeds."""
 
     family: str
     seed: str
     trials: int
     counts: Mapping[str, int] = field(default_factory=dict)
-    """What was counted besides the trials: exit codes, phases that a kill hit."""
+    """Other counts than trials: exit codes, phases that a kill hit."""
     findings: Sequence[Finding] = ()
 
 
@@ -47,7 +47,7 @@ class Total:
 
 
 class State:
-    """The folder that a campaign keeps its records and its evidence in."""
+    """The folder in which a campaign keeps its records and its evidence."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -61,7 +61,7 @@ class State:
             print(f"FINDING {record.family} seed {finding.seed}: {finding.what}  [{finding.evidence}]", flush=True)
 
     def total(self, family: str) -> Total:
-        """Return the sums over the family's records; a last line that a kill cut short is left out."""
+        """Return the sums over the family's records, without a last line that a kill cut short."""
         total = Total()
         with suppress(FileNotFoundError):
             for line in self._file(family).read_text(encoding="utf-8").splitlines():
@@ -74,7 +74,7 @@ class State:
         return sorted(path.stem.replace("-", ":", 1) for path in self.folder.glob("*.jsonl"))
 
     def keep(self, family: str, seed: str, files: Mapping[str, bytes | Path]) -> str:
-        """Copy evidence of a finding into a folder of its own; return the folder's name in the state folder."""
+        """Copy a finding's evidence into a separate folder; return the folder's name in the state folder."""
         name = f"findings/{family.replace(':', '-')}-{seed.replace('/', '-')}"
         target = self.folder / name
         target.mkdir(parents=True, exist_ok=True)

@@ -1,7 +1,6 @@
-"""Commands against servers that are not what they seem (strange.py): they end in time, with a sentence.
+"""Commands against servers with wrong behaviour (strange.py): they must end in time, with a sentence.
 
-Most of a trial is waiting, so that several are tried side by side, each in a fork of a process that has imported
-everything.
+A trial mostly waits, so several run at once, each in a fork of a process that has imported everything.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ NAMES = tuple(WIRES)
 SIDE_BY_SIDE = 12
 LONGEST_S = 40.0
 MOST_BYTES = 400 << 20
-"""The most memory of a command, with all that it has imported."""
+"""The most memory of a command, including everything that it has imported."""
 KEPT_OF_A_KIND = 3
 _PATIENCE_S = 300.0
 _GONE_S = 5.0
@@ -53,7 +52,7 @@ class Trial:
     rng: random.Random
 
     def arguments(self, url: str, version: str, out: Path) -> list[str]:
-        """Return the words of the command."""
+        """Return the command's arguments."""
         rng = self.rng
         match self.command:
             case "observe":
@@ -73,24 +72,24 @@ class Trial:
 
 COMMANDS = ("observe", "advise", "doctor", "run")
 EACH_ONCE = len(BEHAVIOURS) * len(COMMANDS)
-"""So many trials of a family have each behaviour before each command once."""
+"""With this many trials a family has tried each behaviour with each command once."""
 
 
 def trial(family: str, seed: int, number: int) -> Trial:
-    """Return a trial: the same for the same family, seed and number."""
+    """Return the trial of this family, seed and number; equal arguments give equal trials."""
     behaviour = tuple(BEHAVIOURS)[number % len(BEHAVIOURS)]
     command = COMMANDS[number // len(BEHAVIOURS) % len(COMMANDS)]
     return Trial(family, behaviour, command, random.Random(f"servers:{family}/{seed}/{number}"))
 
 
 def run(state: State, name: str, *, seed: int, seconds: float, goal: int) -> None:
-    """Try commands of one family for so long, or until there were as many as the goal."""
+    """Try commands of one family for `seconds`, or until the goal of trials is reached."""
     family, ends = f"servers:{name}", time.monotonic() + seconds
     kinds = Counter(finding.what for finding in state.total(family).findings)
     first = state.total(family).trials
     numbers = iter(range(first, goal))
     with tempfile.TemporaryDirectory(prefix="bufferlab-campaign-") as folder:
-        Path(folder).chmod(0o711)  # A server's user must reach the cache.
+        Path(folder).chmod(0o711)  # A server's user must be able to enter the cache.
         for number, tried in tries(Path(folder), name, seed, numbers, ends):
             findings = []
             for what in tried.wrong:
@@ -103,7 +102,7 @@ def run(state: State, name: str, *, seed: int, seconds: float, goal: int) -> Non
 
 @dataclass(frozen=True)
 class Tried:
-    """How a trial ended."""
+    """The end of a trial."""
 
     told: str
     counts: Mapping[str, int]
@@ -114,7 +113,7 @@ class Tried:
 def tries(
     folder: Path, family: str, seed: int, numbers: Iterator[int], ends: float = float("inf")
 ) -> Iterator[tuple[int, Tried]]:
-    """Do trials side by side until the time is over; yield them in the order of their numbers."""
+    """Do trials at once until the time is over; yield them in the order of their numbers."""
     begun: list[Prepared] = []
     free: SimpleQueue[Prepared] = SimpleQueue()
     under_way: deque[tuple[int, Future[Tried]]] = deque()
@@ -143,7 +142,7 @@ def tries(
             while under_way:
                 yield _first(under_way)
         finally:
-            # When the campaign is stopped, so are the commands.
+            # If the campaign is stopped, end its commands too.
             for _, left in under_way:
                 left.cancel()
             for process in begun:
@@ -155,7 +154,8 @@ def tries(
 
 @contextmanager
 def _pretender(family: str) -> Iterator[tuple[int, float]]:
-    """A process with a server's name; it ends with this one. Yield its number, and when it began."""
+    """Start a process with a server's name, which ends with this process; yield its number, and the time of its
+    start."""
     begun_s, name = time.monotonic(), {"mysql": "mysqld", "postgres": "postgres"}[family]
     command = [name, f"--pid={os.getpid()}", "-f", os.devnull]
     with subprocess.Popen(command, executable=shutil.which("tail")) as process:
@@ -177,7 +177,8 @@ def one(
     pretender: tuple[int, float] = (1, 0.0),
     longest_s: float = LONGEST_S,
 ) -> Tried:
-    """Do one trial in a folder of its own. `pretender`: the process that the server says it is, and when it began."""
+    """Do one trial in a separate folder. `pretender` is the process that the server claims to be, and the time of its
+    start."""
     for name in ("work", "tmp", "home"):
         (folder / name).mkdir(parents=True)
     server = BEHAVIOURS[what.behaviour](what.family, what.rng, *pretender)
@@ -187,7 +188,7 @@ def one(
         try:
             server(line)
         except OSError:
-            raise  # The client, or the behaviour, has closed the connection.
+            raise  # The client or the behaviour has closed the connection.
         except Exception as error:
             line.close()
             failed.append(f"the server of the campaign failed: {error!r}")
@@ -213,7 +214,7 @@ def one(
 def _command(
     arguments: Sequence[str], folder: Path, process: Prepared, longest_s: float
 ) -> tuple[Ended | None, str, str]:
-    """Run a command; return how it ended, None where it had to be killed, and its two streams."""
+    """Run a command; return its exit code (None if it had to be killed) and its two streams."""
     environment = {
         **{name: value for name, value in os.environ.items() if not name.startswith("BUFFERLAB_")},
         "PYTHONPATH": str(ROOT / "python"),
@@ -237,7 +238,7 @@ def _command(
 def judged(
     ended: Ended | None, out: str, err: str, longest_s: float = LONGEST_S, *, as_json: bool = False
 ) -> list[str]:
-    """Return what is wrong with how a command ended."""
+    """Return the faults of a finished command."""
     if ended is None:
         at = _AT.search(err)
         return [f"did not end within {longest_s:g} s" + (f", at {at[1]}:{at[2]}" if at else "")]
@@ -252,7 +253,7 @@ def judged(
 
 
 def _left(folder: Path) -> list[str]:
-    """Return what an ended command left: processes, and things in its temporary folder but the log of a bug."""
+    """Return what a finished command left: processes, and files in its temporary folder other than the log of a bug."""
     processes = witness.gone_within(
         _GONE_S, lambda: {str(k): v for k, v in witness.processes(_mark(folder), folder).items()}
     )

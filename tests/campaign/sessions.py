@@ -1,7 +1,8 @@
-"""Sessions with servers whose answers are cut, doubled, mistyped, endless or silent, in login, TLS and results.
+"""Sessions with servers whose answers are cut, doubled, mistyped, endless or silent: in the login, in TLS and in
+results.
 
-The core's client is called as Python calls it. Whatever a server does, the call ends in its time: with an answer, or
-with one of the client's own errors. A trial's transcript and its fault follow from the seed.
+The trials call the core's client as Python does. Whatever the server does, the call must end in time, with an answer or
+with one of the client's own errors. A trial's transcript and fault follow from its seed.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from support.certificates import Authority
 NAMES = ("mysql", "postgres")
 SIDE_BY_SIDE = 2
 MOST_BYTES = 64 << 20
-"""The most memory by which the process may grow."""
+"""The most bytes by which the process may grow."""
 _LOGIN_S, _STATEMENT_S, _LATE_S = 0.5, 0.5, 2.0
 _BATCH = 100
 FAULTS = ("cut", "silent", "doubled", "mistyped", "endless", "dripped")
@@ -40,14 +41,14 @@ class _Gone(Exception):
 
 @dataclass
 class Fault:
-    """What a server does wrong, at which of the pieces that it sends."""
+    """A server's fault, and the piece of its output at which it occurs."""
 
     kind: str
     step: int
     rng: random.Random
 
     def send(self, line: socket.socket, number: int, data: bytes) -> None:
-        """Send a piece, with the fault if it is this one's turn."""
+        """Send a piece, with the fault if this is the faulty piece."""
         if number != self.step:
             line.sendall(data)
             return
@@ -80,7 +81,7 @@ class Fault:
 
 
 class Conversation:
-    """What a usual server says on one connection, piece by piece; `fault` breaks one of them."""
+    """A usual server's output on one connection, piece by piece; `fault` breaks one of the pieces."""
 
     def __init__(self, line: socket.socket, fault: Fault) -> None:
         self._line, self._fault, self._pieces = line, fault, 0
@@ -89,7 +90,7 @@ class Conversation:
         self._heard = b""
 
     def say(self, data: bytes) -> None:
-        """Send a piece, over TLS as several."""
+        """Send a piece; with TLS it becomes several pieces."""
         if self._tls is None:
             self._send(data)
             return
@@ -97,14 +98,14 @@ class Conversation:
         self._send(self._going.read())
 
     def hear(self, end: re.Pattern[bytes]) -> bytes:
-        """Return what the client says, up to where it fits this."""
+        """Return the client's bytes up to the first match of `end`."""
         while not (found := end.search(self._heard)):
             self._heard += self._more()
         said, self._heard = self._heard[: found.end()], self._heard[found.end() :]
         return said
 
     def secure(self, context: ssl.SSLContext) -> None:
-        """Make the handshake."""
+        """Do the TLS handshake."""
         tls = context.wrap_bio(self._coming, self._going, server_side=True)
         while True:
             try:
@@ -149,7 +150,7 @@ _ROWS = (("one", "two"), (None, "x" * 300), ("", "3"))
 
 
 def mysql(talk: Conversation, rng: random.Random, tls: ssl.SSLContext | None) -> None:
-    """Say what MySQL says."""
+    """Talk as a MySQL server."""
     number = 1
     talk.say(mysql_wire.greeting(more=mysql_wire.TLS if tls else 0, plugin=rng.choice(_PLUGINS)))
     talk.hear(_WHOLE_PACKET)
@@ -176,7 +177,7 @@ _PLUGINS = (b"mysql_native_password", b"caching_sha2_password", b"sha256_passwor
 
 
 def postgres(talk: Conversation, rng: random.Random, tls: ssl.SSLContext | None) -> None:
-    """Say what PostgreSQL says."""
+    """Talk as a PostgreSQL server."""
     talk.hear(_FIRST)  # SSLRequest
     talk.say(b"S" if tls else b"N")
     if tls:
@@ -209,7 +210,7 @@ _SPEAKS = {"mysql": mysql, "postgres": postgres}
 
 
 class Sessions:
-    """A listener that does to each connection what the trial says, and the client's calls to it."""
+    """A listener that treats each connection as its trial says, and the client's calls to it."""
 
     def __init__(self, folder: Path) -> None:
         cert, key = Authority(folder, "ours").server("server")
@@ -217,7 +218,7 @@ class Sessions:
         self._tls.load_cert_chain(cert, key)
 
     def one(self, name: str, seed: int, number: int) -> tuple[str, str]:
-        """Do a trial; return what it was, and what was wrong, "" for nothing."""
+        """Do a trial; return its description, and its fault ("" if there is none)."""
         rng = random.Random(f"sessions:{name}/{seed}/{number}")
         fault = Fault(FAULTS[number % len(FAULTS)], rng.randrange(14), random.Random(rng.random()))
         tls = self._tls if rng.random() < 0.5 else None
@@ -261,7 +262,7 @@ class Sessions:
 
 
 def run(state: State, name: str, *, seed: int, seconds: float, goal: int) -> None:
-    """Do trials of one family for so long, or until there were as many as the goal; record them in batches."""
+    """Do trials of one family for `seconds`, or until the goal is reached; record them in batches."""
     family, ends = f"sessions:{name}", time.monotonic() + seconds
     begun_bytes = peak_bytes()
     with tempfile.TemporaryDirectory(prefix="bufferlab-campaign-") as folder, ThreadPoolExecutor(SIDE_BY_SIDE) as pool:
@@ -287,7 +288,7 @@ def _batches(first: int, goal: int) -> Iterator[int]:
 
 
 def peak_bytes() -> int:
-    """Return the most memory that this process has had."""
+    """Return the most memory that this process has held."""
     found = re.search(r"VmHWM:\s+(\d+) kB", Path("/proc/self/status").read_text("ascii"))
     assert found is not None
     return int(found[1]) << 10

@@ -1,7 +1,7 @@
-"""Servers that are not what they seem: seventeen behaviours, each of which replaces a part of a usual server.
+"""Servers with wrong behaviour: seventeen behaviours, each of which replaces a part of a usual server.
 
 A server answers any statement with a table of as many columns as it asks for (support/usual_answers.py). A behaviour
-often begins after some statements, and draws its further parameters from the trial's seed. Both families behave alike.
+often begins only after some statements, and draws its parameters from the trial's seed. All work for both families.
 """
 
 from __future__ import annotations
@@ -25,46 +25,46 @@ from support.usual_answers import Answer, Refusal, Table, Usual, changed
 
 @dataclass(frozen=True)
 class Asked:
-    """A statement, and the letters of the messages by which it came: PostgreSQL's, or of MySQL's command."""
+    """A statement, and how it was sent: the types of PostgreSQL's messages, or a letter for MySQL's command."""
 
     sql: str
     how: str = "Q"
 
 
 class Wire(ABC):
-    """How one family of servers speaks. Each connection has a thread of its own."""
+    """The protocol of one family of servers. Each connection has a separate thread."""
 
     def __init__(self) -> None:
         self._own = threading.local()
 
     @property
     def session(self) -> Mapping[str, str]:
-        """The settings that the client asked for when it logged in."""
+        """The settings that the client asked for in its login."""
         return getattr(self._own, "session", {})
 
     @abstractmethod
     def begin(self, line: socket.socket, version: str) -> bool:
-        """Hear from a client all that comes before the verdict on its login; return whether it is still there."""
+        """Read the client's messages up to the decision on its login; return whether it is still connected."""
 
     @abstractmethod
     def let_in(self, version: str, pid: int) -> bytes:
-        """Return the words that end a good login."""
+        """Return the messages that end a successful login."""
 
     @abstractmethod
     def refuse(self, refusal: Refusal) -> bytes:
-        """Return the words that end a login."""
+        """Return the messages that end a refused login."""
 
     @abstractmethod
     def statements(self, line: socket.socket) -> Iterator[Asked]:
-        """Yield what a client asks until it goes."""
+        """Yield the client's statements until it disconnects."""
 
     @abstractmethod
     def encoded(self, answer: Answer, how: str) -> Iterator[bytes]:
-        """Yield an answer's bytes: of a table without a fixed number of rows, row by row."""
+        """Yield an answer's bytes; for a table with an unknown number of rows, row by row."""
 
     @abstractmethod
     def with_length(self, data: bytes, length: int) -> bytes:
-        """Return a message whose head says another length."""
+        """Return a message whose header states another length."""
 
 
 class Mysql(Wire):
@@ -170,14 +170,14 @@ _AFTER = (0, 0, 0, 0, 1, 2, 3, 5, 8, 13, 20, 30, 50)
 
 
 class Server:
-    """A usual server. A behaviour is a class below, which replaces one of the methods."""
+    """A usual server. Each behaviour is a subclass below, which replaces one of its methods."""
 
     def __init__(self, family: str, rng: random.Random, pid: int = 1, begun_s: float | None = None) -> None:
-        """`pid`: the process that it says it is, which began then on the monotonic clock; None: now."""
+        """`pid` is the process that it claims to be, `begun_s` that process's start (monotonic clock; None: now)."""
         self.family, self.wire, self.rng = family, WIRES[family](), rng
         self.version = rng.choice(VERSIONS[family])
         self.after = rng.choice(_AFTER)
-        """The statements that are answered as usual, over all connections."""
+        """The number of statements with a usual answer, over all connections."""
         self.is_full, self.is_busy = rng.random() < 0.3, rng.random() < 0.5
         self.asked = 0
         self.heard: list[str] = []
@@ -190,12 +190,12 @@ class Server:
 
     @property
     def drawn(self) -> dict[str, object]:
-        """The parameters, to be kept with a finding."""
+        """The drawn parameters, to be kept with a finding."""
         return {name: value for name, value in vars(self).items() if name not in ("wire", "rng", "as_usual", "heard")}
 
     @property
     def is_strange(self) -> bool:
-        """Whether the statements that are answered as usual are over."""
+        """Whether the statements with a usual answer are over."""
         return self.asked > self.after
 
     def __call__(self, line: socket.socket) -> None:
@@ -235,7 +235,7 @@ class Server:
 
 
 class Closes(Server):
-    """Closes the connection: at once, in the login, or after some statements; politely or by a reset."""
+    """Closes the connection: at once, in the login, or after some statements; normally or by a reset."""
 
     def draw(self, rng: random.Random) -> None:
         self.at = rng.choice(("accept", "login", "let in", "statement", "statement", "statement"))
@@ -261,7 +261,7 @@ class Closes(Server):
 
 
 class Silent(Server):
-    """Takes the connection and says nothing, or no more than the beginning of a login."""
+    """Accepts the connection and sends nothing, or only the beginning of a login."""
 
     def draw(self, rng: random.Random) -> None:
         self.at = rng.choice(("accept", "login", "TLS", "TLS by the byte"))
@@ -279,7 +279,7 @@ class Silent(Server):
 
 
 class SilentAfterLogin(Server):
-    """Lets one in, and from some statement on says nothing."""
+    """Accepts the login, and from some statement on sends nothing."""
 
     def draw(self, rng: random.Random) -> None:
         self.forever = rng.random() < 0.7
@@ -311,14 +311,14 @@ class NoRows(Server):
 
 
 class Cells(Server):
-    """Answers with other cells than usual ones."""
+    """Answers with unusual cells."""
 
     odd: Sequence[Cell] = (None,)
 
     def draw(self, rng: random.Random) -> None:
         self.share = rng.choice((1.0, 0.3, 0.05))
         self.is_one = rng.random() < 0.5
-        """Whether it is the same cell each time."""
+        """Whether it changes the same cell each time."""
         self.one = rng.choice(self.odd)
 
     def answer(self, sql: str, usual_one: Answer) -> Answer:
@@ -337,7 +337,7 @@ class Nulls(Cells):
 
 
 class OddNumbers(Cells):
-    """Answers numbers that are none, or larger, smaller and longer than any that is meant."""
+    """Answers numbers that are malformed, or larger, smaller or longer than any meaningful one."""
 
     odd = (
         "-1", "0", "1", "18446744073709551615", "-9223372036854775808", "9" * 30, "9" * 5000, "1e400", "-0.5", "NaN",
@@ -346,7 +346,7 @@ class OddNumbers(Cells):
 
 
 class OddText(Cells):
-    """Answers text that steers a terminal, or is markup, or is no text."""
+    """Answers text that controls a terminal, or is markup, or is not text."""
 
     odd = (
         "\x1b[31mred\x1b[0m", "\x1b]0;title\x07", "<script>alert(1)</script>", "[bold]x[/bold]", "a\nb\r\nc", "\0nul\0",
@@ -388,7 +388,7 @@ _WORDS: tuple[Cell, ...] = (
 
 
 class RefusesStatements(Server):
-    """Answers statements with an error: all of them from some on, or some."""
+    """Answers statements with an error: some of them, or all from some statement on."""
 
     codes: ClassVar[dict[str, Sequence[int | str]]] = {
         "mysql": (1227, 1142, 1146, 1193, 1205, 1064, 3024, 1053, 1317, 1290, 1820, 1226, 1094, 1, 65535, 2006, 1040),
@@ -421,9 +421,9 @@ class RefusesLogins(Server):
     def draw(self, rng: random.Random) -> None:
         self.refusal = Refusal(rng.choice(self.codes[self.family]), rng.choice(_WORDS))
         self.at_once = rng.random() < 0.3
-        """Whether it says so in place of its first word."""
+        """Whether it sends the error in place of its first message."""
         self.welcome = rng.choice((0, 0, 0, 1, 2))
-        """The connections that are let in; each is closed after some statements."""
+        """The number of connections whose login it accepts; it closes each of them after some statements."""
 
     def __call__(self, line: socket.socket) -> None:
         self.welcome -= 1
@@ -443,7 +443,7 @@ class RefusesLogins(Server):
 
 
 class BrokenPackets(Server):
-    """Sends an answer cut in the middle, with a length that is not so, or with other bytes."""
+    """Sends an answer that is cut in the middle, that states a wrong length, or that has other bytes."""
 
     def draw(self, rng: random.Random) -> None:
         self.at = rng.choice(("greeting", "let in", "statement", "statement", "statement"))
@@ -485,7 +485,7 @@ class BrokenPackets(Server):
 
 
 class RowsWithoutEnd(Server):
-    """Answers tables whose rows never end: a trickle, or some mebibytes a second."""
+    """Answers tables whose rows never end: a trickle, or some MiB a second."""
 
     def draw(self, rng: random.Random) -> None:
         self.row_bytes, self.pause_s = rng.choice(((1, 0.02), (10, 0.5), (1000, 0.01), (65_000, 0.02), (10, 4.0)))
@@ -503,7 +503,7 @@ class RowsWithoutEnd(Server):
 
 
 class OtherProtocol(Server):
-    """Speaks another protocol: a web server's, another service's, that of the other family, or noise."""
+    """Speaks another protocol: a web server's, another service's, the other family's, or noise."""
 
     def draw(self, rng: random.Random) -> None:
         self.said = rng.choice((
@@ -521,7 +521,7 @@ class OtherProtocol(Server):
             return other(line)
         if self.waits:
             patience_s = line.gettimeout()
-            line.settimeout(1.0)  # MySQL's clients wait for the server's first word.
+            line.settimeout(1.0)  # MySQL's clients wait for the server's first message.
             with suppress(TimeoutError):
                 line.recv(1 << 16)
             line.settimeout(patience_s)
@@ -532,7 +532,7 @@ class OtherProtocol(Server):
 
 
 class OtherLogin(Server):
-    """Asks for another login: the password in clear text, or a way that nobody knows."""
+    """Asks for another login: the password in clear text, or an unknown method."""
 
     def draw(self, rng: random.Random) -> None:
         self.plugin = rng.choice((
@@ -573,7 +573,7 @@ class OtherLogin(Server):
 
 
 class OtherVersion(Server):
-    """Says another version: an old one, one that is not yet, another program's, or none."""
+    """Reports another version: an old one, one that does not exist yet, another program's, or none."""
 
     versions: ClassVar = {
         "mysql": (
@@ -592,9 +592,9 @@ class OtherVersion(Server):
 
 
 class Slow(Server):
-    """Answers each statement after a while, or some of them after seconds; some send an answer in pieces.
+    """Answers each statement after a while, or some of them after seconds, sometimes in pieces.
 
-    It waits for `patience_s` in all: what a sweep asks has no bound, so that one would outlast any limit on a trial.
+    It waits for `patience_s` in all: a sweep's questions have no time limit, so it could outlast any limit on a trial.
     """
 
     patience_s = 20.0

@@ -1,4 +1,4 @@
-"""What a killed command must not leave and not change, seen without asking bufferlab: /proc, /sys, hashes of files."""
+"""What a killed command must not leave and must not change, checked without bufferlab: /proc, /sys, hashes of files."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _CGROUPS = Path("/sys/fs/cgroup")
 
 
 def processes(mark: str, root: Path) -> dict[int, str]:
-    """Return living processes that inherited the mark or work below the folder: number and command."""
+    """Return the number and command of living processes that inherited the mark or work below the folder."""
     found = {}
     for entry in Path("/proc").iterdir():
         if not entry.name.isdigit() or int(entry.name) == os.getpid():
@@ -22,7 +22,7 @@ def processes(mark: str, root: Path) -> dict[int, str]:
             if state(int(entry.name)) in "ZX":
                 continue
             command = (entry / "cmdline").read_bytes()
-            # PostgreSQL's processes write their state over their environment; they still work in their folder.
+            # PostgreSQL's processes overwrite their environment with their state, but they still work in their folder.
             ours = mark.encode() in (entry / "environ").read_bytes() or os.fsencode(root) in command
             if ours or os.readlink(entry / "cwd").startswith(f"{root}/"):
                 found[int(entry.name)] = command.replace(b"\0", b" ").decode("utf-8", "replace")[:120]
@@ -30,15 +30,15 @@ def processes(mark: str, root: Path) -> dict[int, str]:
 
 
 def state(pid: int) -> str:
-    """Return the letter of a process's state in /proc/PID/stat. Raises OSError for one that is gone."""
+    """Return the letter of a process's state in /proc/PID/stat. Raises OSError if the process has ended."""
     return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
 
 
 def groups() -> dict[str, str]:
-    """Return bufferlab's cgroups that hold processes although the process that made them is dead."""
+    """Return bufferlab's cgroups that still hold processes although the process that made them is dead."""
     found = {}
     for path in _CGROUPS.glob("**/bufferlab-*"):
-        maker = path.name.split("-")[2]  # Behind the number of its PID namespace.
+        maker = path.name.split("-")[2]  # The number follows that of the PID namespace.
         with suppress(OSError):
             held = (path / "cgroup.procs").read_text().split()
             if held and not Path(f"/proc/{maker}").exists():
@@ -63,7 +63,8 @@ def mounts(root: Path) -> dict[str, str]:
 
 
 def shared_memory() -> dict[str, str]:
-    """Return System V segments that nobody has attached and whose maker is dead, and POSIX segments in nobody's map."""
+    """Return System V segments that no process has attached and whose maker is dead, and POSIX segments that no process
+    maps."""
     rows = [line.split() for line in Path("/proc/sysvipc/shm").read_text().splitlines()[1:]]
     found = {row[1]: f"of process {row[4]}" for row in rows if row[6] == "0" and not Path(f"/proc/{row[4]}").exists()}
     files = {str(path) for path in Path("/dev/shm").iterdir() if path.is_file()}
@@ -98,7 +99,7 @@ def hashes(root: Path) -> dict[str, str]:
 
 
 def differences(what: str, before: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
-    """Return a sentence for everything that is gone or changed; what was added is not looked at."""
+    """Return a sentence for each entry that is gone or changed; ignore new entries."""
     return [
         f"{what}: {name} " + ("is gone" if name not in now else f"changed from {value} to {now[name]}")
         for name, value in before.items()
@@ -107,7 +108,7 @@ def differences(what: str, before: Mapping[str, str], now: Mapping[str, str]) ->
 
 
 def gone_within(seconds: float, look: Callable[[], Mapping[str, str]]) -> Mapping[str, str]:
-    """Return what is still seen after so long; return earlier when nothing is."""
+    """Return what is still seen after `seconds`; return earlier if nothing is seen."""
     ends = time.monotonic() + seconds
     while (found := look()) and time.monotonic() < ends:
         time.sleep(0.3)

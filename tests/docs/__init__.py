@@ -1,1 +1,1 @@
-"""Tests of what the documents and the settings say."""
+"""Tests of the documents and of the project's settings."""

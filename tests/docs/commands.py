@@ -1,6 +1,6 @@
-"""Every command that the documents show in ```console blocks: either run by the tests or excused with a reason.
+"""Every command that the documents show in ```console blocks: run by the tests, or excused with a reason.
 
-A command that is neither fails `test_documents.py`: whoever writes one decides here how it is checked.
+A command that is neither fails `test_documents.py`, so its author decides here how it is checked.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ RUN: dict[str, int] = {
     "./bufferlab audit tests/fixtures/audit/page-size.txt tests/fixtures/audit/buffer-size.txt "
     "tests/fixtures/audit/scan-depth.txt": 0,
 }
-"""Run as written, from the root of the repository, and end with this exit code."""
+"""Commands to run unchanged from the root of the repository, with their exit codes."""
 
 EXCUSED: dict[str, str] = {
     "./test": "the command that runs these tests",
@@ -206,4 +206,4 @@ EXCUSED: dict[str, str] = {
     ".venv/bin/pytest -m slow -s tests/real/test_a_a.py": "takes ten minutes; an unmarked test runs one pair",
     "./bufferlab run buffer-size --full": "takes hours; its --dry-run is run by tests/cli",
 }
-"""Not run here, and why."""
+"""Commands that these tests do not run, with the reasons."""

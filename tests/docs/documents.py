@@ -1,4 +1,4 @@
-"""Reads the documents: their console blocks, the paths they name, their links. Judges nothing."""
+"""Reads the documents: their console blocks, the paths that they name, their links. Judges nothing."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ _TOP_LEVEL = re.compile(
 
 
 def documents() -> list[Path]:
-    """The documents a reader opens: at the root, under docs/ and beside each experiment."""
+    """Return the documents that a reader opens: at the root, under docs/ and next to each experiment."""
     return sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("experiments/*/*.md")])
 
 
 def console_commands(document: Path) -> list[str]:
-    """The commands (lines that start with `$ `) of the document's console blocks, without their comments."""
+    """Return the commands (lines that start with `$ `) of the document's console blocks, without comments."""
     return [
         line.removeprefix("$ ").split("  #")[0].strip()
         for language, body in _FENCE.findall(document.read_text(encoding="utf-8"))
@@ -32,30 +32,30 @@ def console_commands(document: Path) -> list[str]:
 
 
 def fence_languages(document: Path) -> list[str]:
-    """What the document's fenced blocks say they are; empty where a block says nothing."""
+    """Return the languages of the document's fenced blocks; empty for a block without one."""
     return [language for language, _ in _FENCE.findall(document.read_text(encoding="utf-8"))]
 
 
 def named_paths(document: Path) -> list[str]:
-    """Paths of this repository that the document names in code spans or links to, placeholders left out."""
+    """Return the paths of this repository that the document has in code spans or links, without placeholders."""
     text = _FENCE.sub("", document.read_text(encoding="utf-8"))
     links = [link for link in _LINK.findall(text) if "://" not in link]
     return sorted({*paths_in(text), *links})
 
 
 def paths_in(text: str) -> set[str]:
-    """Paths of this repository in the code spans of a text."""
+    """Return the paths of this repository in the code spans of a text."""
     return {span for span in _CODE.findall(text) if _is_path(span)}
 
 
 def headed(document: Path) -> dict[str, str]:
-    """The document's sections by their headings of the second level."""
+    """Return the document's sections by their headings of the second level."""
     parts = re.split(r"^## (.*)$", document.read_text(encoding="utf-8"), flags=re.MULTILINE)
     return dict(zip(parts[1::2], parts[2::2], strict=True))
 
 
 def tree_paths(document: Path) -> list[str]:
-    """Paths drawn as a tree in unlabelled or `text` blocks: indented names below the folder above them."""
+    """Return the paths that `text` or unlabelled blocks draw as a tree: indented names below the folder above them."""
     paths = []
     for language, body in _FENCE.findall(document.read_text(encoding="utf-8")):
         if language in ("", "text"):
@@ -67,7 +67,7 @@ def _paths_of_tree(body: str) -> list[str]:
     paths: list[str] = []
     folders: list[tuple[int, str]] = []
     for line in body.splitlines():
-        # Columns of words follow the name after two spaces; several names may share a line.
+        # Descriptions follow the name after two spaces; several names may share a line.
         names = re.split(r"\s{2,}", line.strip())[0].split()
         if not names or not all(_is_tree_name(name) for name in names):
             continue

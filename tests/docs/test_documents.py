@@ -1,4 +1,4 @@
-"""What the documents say is true: commands run, paths exist, links lead somewhere."""
+"""Statements of the documents are true: commands run, paths exist, links lead to a file."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def test_every_console_command_is_run_here_or_excused(document: Path) -> None:
 
 def test_every_path_that_a_document_names_exists(document: Path) -> None:
     def found(path: str) -> bool:
-        # A link is relative to its document, a path in the text usually to the root or to the package.
+        # A link is relative to its document; a path in the text is usually relative to the root or to the package.
         places = (document.parent, ROOT, ROOT / "python/bufferlab")
         return any((place / path).exists() for place in places)
 

@@ -1,4 +1,5 @@
-"""Each script in findings/ has the form that CONTRIBUTING.md asks for. None is run: CI fetches no servers for them."""
+"""Each script in findings/ has the form that CONTRIBUTING.md requires. No test runs one: CI fetches no servers for
+them."""
 
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ SCRIPTS = sorted((ROOT / "findings").iterdir())
 
 
 def wrong(script: Path) -> list[str]:
-    """Return what a script lacks of the form of a finding."""
+    """Return the parts of a finding's form that a script lacks."""
     text = script.read_text(encoding="utf-8")
     head = re.match(r"(#.*\n)+", text)
     lines = head[0].splitlines() if head else []

@@ -1,4 +1,5 @@
-"""Words that are hard for a stranger stay rare in docstrings, Rust docs and documents. Judges no code or message."""
+"""Words that are hard for a stranger stay rare in docstrings, Rust docs and documents. Code and messages are not
+judged."""
 
 from __future__ import annotations
 
@@ -20,7 +21,7 @@ _SHOWN_HITS = 12
 
 @dataclass(frozen=True)
 class Word:
-    """A word to avoid, with the most occurrences allowed in each place: lower these numbers, never raise them."""
+    """A word to avoid, with the most occurrences allowed in each place: lower these numbers, and never raise them."""
 
     pattern: str
     instead: str
@@ -83,7 +84,7 @@ def test_the_search_reads_rust_docs_and_sentences_outside_fenced_blocks() -> Non
 
 @cache
 def _lines(place: str) -> list[tuple[Path, int, str]]:
-    """Return the lines of prose of a place, each with its file and number."""
+    """Return the lines of prose of a place, each with its file and line number."""
     files, read = {
         "documents": ([path for path in documents() if path.name != "CHANGELOG.md"], _of_markdown),
         "python": ((ROOT / "python/bufferlab").rglob("*.py"), _of_python),
@@ -93,7 +94,7 @@ def _lines(place: str) -> list[tuple[Path, int, str]]:
 
 
 def _of_python(source: str) -> Iterator[tuple[int, str]]:
-    """Yield the lines of docstrings, those of attributes too."""
+    """Yield the lines of docstrings, including those of attributes."""
     for node in ast.walk(ast.parse(source)):
         match node:
             case ast.Expr(value=ast.Constant(value=str(text))):
@@ -106,6 +107,6 @@ def _of_rust(source: str) -> Iterator[tuple[int, str]]:
 
 
 def _of_markdown(source: str) -> Iterator[tuple[int, str]]:
-    """Yield the lines outside of fenced blocks, which hold commands and their outputs."""
+    """Yield the lines outside of fenced blocks, which hold commands and their output."""
     blank = _FENCE.sub(lambda block: "\n" * block[0].count("\n"), source)
     yield from enumerate(blank.split("\n"), 1)

@@ -1,4 +1,4 @@
-"""What the project says of itself in its settings: layers, lock files, versions."""
+"""The project's own rules in its settings: layers, lock files, versions."""
 
 from __future__ import annotations
 
@@ -53,11 +53,11 @@ def test_every_file_opens_with_what_it_is_for() -> None:
     assert silent == []
 
 
-#: What is the engines' own is in their folders; the words of a format that is called after a program are its own.
+#: Parts of one engine are in its folder. Words of a format that is named after a program belong to the format.
 KNOW_NO_ENGINE = ("results", "stats", "chapter", "report")
 FORMATS = re.compile(r"tpcc[-_]mysql", re.IGNORECASE)
 A_FILE = "file"
-"""An engine's name that is a word of every program: left to reviews."""
+"""This engine's name is a word that every program uses, so reviews must judge it."""
 
 
 def test_results_statistics_and_reports_know_no_engine_by_name() -> None:
@@ -76,7 +76,7 @@ def test_results_statistics_and_reports_know_no_engine_by_name() -> None:
 
 
 def _words_of(tree: ast.Module) -> Iterator[tuple[int, str]]:
-    """Identifiers and string literals, without docstrings."""
+    """Yield identifiers and string literals, without docstrings."""
     told = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
     for node in ast.walk(tree):
         match node:
@@ -111,7 +111,8 @@ def test_the_search_for_circles_finds_them() -> None:
 
 
 def _circles(imports: Mapping[str, Collection[str]]) -> list[set[str]]:
-    """The groups of modules that reach each other: what is left when those that import nothing left are taken away."""
+    """Return the groups of modules that reach each other: first remove, again and again, modules that import no
+    remaining one or that no remaining one imports."""
     left = {module: set(of) for module, of in imports.items()}
     for way in (lambda module: left[module] & left.keys(), lambda module: {one for one in left if module in left[one]}):
         while ends := [module for module in left if not way(module)]:
@@ -174,7 +175,7 @@ def test_imports_of_rust_lead_through_re_exports_to_the_file_that_defines() -> N
 
 
 def test_every_answer_to_where_is_it_names_a_path_that_exists() -> None:
-    """tests/docs/where-is.md is the sheet of answers for readers who look for things by the names of files."""
+    """tests/docs/where-is.md is the answer sheet for readers who look for things by the names of files."""
     sheet = (ROOT / "tests/docs/where-is.md").read_text(encoding="utf-8")
     answers = dict(re.findall(r"^\| (\d+) \| (.*) \|$", sheet, re.MULTILINE))
     assert len(answers) == 20
@@ -185,7 +186,7 @@ def test_every_answer_to_where_is_it_names_a_path_that_exists() -> None:
 
 
 def _methods() -> Iterator[tuple[str, str | None, str | None]]:
-    """(name, its own docstring, the one of the method it overrides) of every public method of the package."""
+    """Yield the name, the docstring, and the overridden method's docstring of every public method of the package."""
     for module in pkgutil.walk_packages(bufferlab.__path__, "bufferlab."):
         if module.name.rpartition(".")[2] in ("__main__", "_native"):
             continue
@@ -199,7 +200,8 @@ def _methods() -> Iterator[tuple[str, str | None, str | None]]:
 
 
 def _is_written_in(item: Any, module: str) -> bool:
-    """Whether it is a method, of any kind, whose lines stand in the module: those that a dataclass gets do not."""
+    """Return whether the item is a method, of any kind, written in the module; methods that a dataclass gets are
+    not."""
     function = item
     for inside in ("fget", "func", "__func__"):
         function = getattr(function, inside, function)
@@ -207,7 +209,7 @@ def _is_written_in(item: Any, module: str) -> bool:
 
 
 def test_every_public_method_has_a_docstring_or_the_one_of_its_base() -> None:
-    """ruff's D102 would ask for one more on every override."""
+    """ruff's D102 would require a further docstring on every override."""
     methods = list(_methods())
     assert len(methods) > 300
     silent = [name for name, own, overridden in methods if not own and overridden is None]
@@ -239,7 +241,7 @@ def test_settings_and_scripts_name_no_package_host() -> None:
     scripts = [ROOT / "Makefile", *ROOT.glob("tools/*"), *ROOT.glob("findings/*"), ROOT / "test"]
     files = [*ROOT.glob("*.lock"), *ROOT.glob("*.toml"), *scripts]
     hosts = re.compile(r"\b(pypi|pythonhosted|crates\.io/|deb\.debian|archive\.ubuntu|rustup\.rs)", re.IGNORECASE)
-    # Cargo.lock names the registry by its fixed identifier on every line; that is Cargo's format, not a setting.
+    # Cargo.lock names the registry by a fixed identifier on every line; that is Cargo's format, not a setting.
     named = [
         file.name
         for file in files
@@ -263,7 +265,7 @@ def _called(call: ast.Call) -> str:
 
 
 def _pinned(lock: str) -> dict[str, set[Version]]:
-    """Versions by package; several where Pythons differ."""
+    """Return the versions by package; several if Pythons need different ones."""
     pinned: dict[str, set[Version]] = {}
     for name, version in re.findall(
         r"^([\w.-]+)==([^\s;\\]+)", Path(ROOT / lock).read_text(encoding="utf-8"), re.MULTILINE

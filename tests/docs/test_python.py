@@ -1,4 +1,4 @@
-"""The examples of docs/python.md and docs/notebook.ipynb run, and show what they say."""
+"""The examples of docs/python.md and docs/notebook.ipynb run, and give the shown results."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_the_example_that_measures_measures(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_the_cells_of_the_notebook_run_and_print_what_it_holds(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Without Jupyter: a cell is lines of Python, whose last value is shown, and figures are only drawn."""
+    """Without Jupyter: a cell is lines of Python, whose last value is printed; figures are drawn but not shown."""
     monkeypatch.setattr("tempfile.mkdtemp", lambda: str(tmp_path))
     monkeypatch.chdir(ROOT / "docs")
     mpl.use("Agg")

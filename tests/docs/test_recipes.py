@@ -1,4 +1,4 @@
-"""Patches that follow CONTRIBUTING's recipes fit the tree as it is; tests/real/test_recipes.py measures with them."""
+"""Patches that follow CONTRIBUTING's recipes fit the present tree; tests/real/test_recipes.py measures with them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from docs.documents import ROOT, headed, paths_in
 
 PATCHES = ROOT / "tests/fixtures/recipes"
-#: The patch of each recipe, and how many existing files it may change.
+#: The patch of each recipe, and the existing files that it may change.
 RECIPES = {
     "Add an engine": ("engine", 2),
     "Add a knob": ("knob", 1),

@@ -1,6 +1,6 @@
-"""docs/schemas says what the commands print with --json, and docs/columns.md what the Parquet files hold.
+"""docs/schemas describes the output of the commands with --json, and docs/columns.md the contents of the Parquet files.
 
-UPDATE_SNAPSHOTS=1 writes docs/schemas anew; a changed one is a changed interface.
+UPDATE_SNAPSHOTS=1 writes docs/schemas anew; a changed schema is a changed interface.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def _predicted(bench: Bench) -> Path:
 
 
 def _copied(bench: Bench) -> Path:
-    """A sweep that a report may be written into."""
+    """Return a copy of a sweep, into which a report may be written."""
     return Path(shutil.copytree(SWEEPS / "before", bench.out / "before"))
 
 
@@ -78,12 +78,12 @@ CALLS: dict[str, Callable[[Bench], tuple[str | Path, ...]]] = {
 }  # fmt: skip
 
 
-#: Those that draw the figures of a report too.
+#: Commands that also draw the figures of a report.
 SLOW = ("accuracy", "report")
 
 
-#: They need a server: tests/cli/test_observe_command.py, tests/cli/test_learn_command.py and tests/unit/test_advise.py
-#: hold what they print against its type.
+#: Commands that need a server: tests/cli/test_observe_command.py, tests/cli/test_learn_command.py and
+#: tests/unit/test_advise.py compare their output with its type.
 OF_A_SERVER = ("advise", "learn", "learn-show", "observe")
 
 

@@ -14,13 +14,13 @@ from bufferlab.engines.servers import memory_limit
 from bufferlab.errors import EnvironmentLackingError
 from support import core
 
-# pytest's own temporary directory may be on tmpfs, which has no direct I/O; the checkout is on a disk.
+# pytest's own temporary directory may be on a tmpfs, which has no direct I/O; the checkout is on a disk.
 DISK = core.ROOT / "target"
 
 
 @pytest.fixture(scope="session")
 def disk() -> Iterator[Path]:
-    """A directory on the disk that holds the checkout, removed at the end."""
+    """Yield a directory on the checkout's disk; it is removed at the end."""
     DISK.mkdir(exist_ok=True)
     directory = Path(tempfile.mkdtemp(prefix="real-", dir=DISK))
     yield directory
@@ -29,7 +29,7 @@ def disk() -> Iterator[Path]:
 
 @pytest.fixture(scope="session")
 def loaded(disk: Path) -> Path:
-    """A loaded one-warehouse database with pages of 4 KiB; not to be changed."""
+    """Return a loaded database of one warehouse with pages of 4 KiB; tests must not change it."""
     database = disk / "loaded.db"
     core.load(database)
     return database
@@ -37,7 +37,7 @@ def loaded(disk: Path) -> Path:
 
 @pytest.fixture
 def database(loaded: Path, disk: Path, request: pytest.FixtureRequest) -> Iterator[Path]:
-    """A copy of the loaded database that a test may change."""
+    """Yield a copy of the loaded database that a test may change."""
     directory = disk / request.node.name.replace("/", "_")[:80]
     directory.mkdir()
     yield core.copy(loaded, directory / "run.db")
@@ -46,7 +46,7 @@ def database(loaded: Path, disk: Path, request: pytest.FixtureRequest) -> Iterat
 
 @pytest.fixture
 def hierarchy() -> Iterator[memory_limit.Hierarchy]:
-    """The host's control groups for memory: one test at a time makes groups there, in whichever lane."""
+    """Yield the host's control groups for memory: of all lanes, only one test at a time may make groups there."""
     with (Path(tempfile.gettempdir()) / "bufferlab-tests-memory.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         try:

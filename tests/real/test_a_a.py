@@ -1,8 +1,8 @@
-"""A/A: short comparisons of one setting with itself on the real engine, judged by `compare` as a user's would be.
+"""A/A: short comparisons of one setting with itself on the real engine, by the same `compare` that users call.
 
-Each side has runs with seeds of its own on fresh copies of one tiny database, published as a sweep folder. There is no
-difference, so "different" is wrong each time it is said; at 95 % that should be about once in twenty. A smaller pool on
-one side is a regression, which `--fail-if` is to find.
+Each side has runs with its own seeds on fresh copies of one tiny database, published as a sweep folder. The sides do
+not differ, so each "different" is wrong; at 95 % that should happen about once in twenty. A smaller pool on one side is
+a regression, which `--fail-if` must find.
 """
 
 from __future__ import annotations
@@ -31,9 +31,10 @@ from support import core
 PAIRS = 200
 RUNS_A_SIDE = 4
 FIRST_SEED = 40_000
-#: A table of 4 MB, hot rows on most of its pages, a pool of a quarter of them: chance decides which reads miss.
+#: A table of 4 MB with hot rows on most of its pages, and a pool of a quarter of these: chance decides which reads
+#: miss.
 ROWS, HOT_ROWS, POOL_BYTES = 20_000, 8_000, 1 << 20
-#: Five per cent more reads than POOL_BYTES, as long means of both tell.
+#: Five per cent more reads than with POOL_BYTES, by long means of both.
 SMALLER_POOL_BYTES = 876 << 10
 RULE = parse("reads_per_transaction worse 5%")
 KNOBS: dict[str, Any] = {
@@ -64,7 +65,7 @@ class Bench:
     folder: Path
 
     def measure(self, seed: int, pool_bytes: int = POOL_BYTES) -> tuple[int, dict[str, Any], list[dict[str, Any]]]:
-        """One run on a fresh copy."""
+        """Do one run on a fresh copy; return its seed, answer and events."""
         copy = core.copy(self.table, self.folder / f"{seed}.db")
         job = {
             "target": {"path": str(copy), "knobs": {**KNOBS, "pool_size_bytes": pool_bytes}},
@@ -80,7 +81,7 @@ class Bench:
         return seed, answer, [event for event in events if event.get("event") == "sample"]
 
     def publish(self, side: str, runs: list[tuple[int, dict[str, Any], list[dict[str, Any]]]]) -> SweepFolder:
-        """A side as `bufferlab run` would have left it: one point, a block a run."""
+        """Publish a side in the form of a `bufferlab run`: one point, with a block for each run."""
         point = {"index": 0, "label": "as set", "swept": {}}
         plan = {"experiment": side, "engine": "sqlite", "points": [{**point, "point_key": "0"}], "seed": runs[0][0]}
         folder = SweepFolder.create(self.folder, registry(), 'question = "Is it noise?"\n', plan, {"host_id": "here"})
@@ -115,7 +116,7 @@ class Bench:
     def compared(
         self, pairs: int, runs_a_side: int, *, pool_of_b: int = POOL_BYTES, first_seed: int = FIRST_SEED
     ) -> Iterator[SidesCompared]:
-        """What `compare --fail-if` says of each pair; two runs at a time."""
+        """Return the result of `compare --fail-if` for each pair; two runs are done at a time."""
         per_pair = 2 * runs_a_side
         pools = [POOL_BYTES] * runs_a_side + [pool_of_b] * runs_a_side
         with ThreadPoolExecutor(2) as pool:
@@ -129,7 +130,7 @@ class Bench:
                 yield compared
 
     def outcomes(self, pairs: int, runs_a_side: int) -> Iterator[str]:
-        """What `compare` says of the headline figure, pair by pair."""
+        """Yield the outcome of `compare` for the headline figure, pair by pair."""
         for compared in self.compared(pairs, runs_a_side):
             yield compared.of(compared.headline)[0].outcome
 

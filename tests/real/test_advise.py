@@ -1,4 +1,4 @@
-"""Advice on real servers under a load: larger pools read less, nothing is left attached, whatever ends the look."""
+"""Advice on real servers under a load: larger pools read less, and no probe is left, however the look ends."""
 
 from __future__ import annotations
 
@@ -66,14 +66,14 @@ def test_a_larger_pool_is_told_to_read_less_and_nothing_is_left(server: Served, 
     assert present.tier == "counted"
     assert present.reads_per_s
     if told.status == "cannot_say":
-        # In a pool of 6 MiB InnoDB's free list is a large part: many pages leave unseen.
+        # In a pool of 6 MiB InnoDB's free list is a large part, so the evictions of many pages are not seen.
         assert larger.cannot_say
         assert "leaving was not seen" in larger.cannot_say.why
     assert larger.reads_per_s is None or larger.reads_per_s < present.reads_per_s
     assert largest.cannot_say or (largest.high or 0.0) < 0.5 * present.reads_per_s, "it holds the whole table"
     assert [one.ended for one in told.attached] == ["whole"]
     assert told.cost[0].ours_cores < 1
-    # Bounds are drawn where a size has them.
+    # Bounds are drawn for each size that has them.
     assert ("shade" in page.read_text()) == (told.status != "cannot_say")
     assert told.needs_restart == (server.flavour == "postgres")
     server.require_untouched()

@@ -1,8 +1,8 @@
-"""`bufferlab advise` is killed 50 times in each tier while it is attached: the servers are as before, and as fast.
+"""`bufferlab advise` is killed 50 times in each tier while it is attached: the servers stay as they were, and as fast.
 
-Several servers at once, each of its own copy of the build: a look lasts ten seconds before it attaches. One more server
-has the same load and is never looked at. Speeds are told as ratios to its own, of selects that take turns, so that a
-slow minute of the machine is none of ours.
+Several servers run at once, each from a separate copy of the build, because a look lasts ten seconds before it
+attaches. A further server has the same load and is never looked at. Speeds are ratios to this server's speed, from
+selects that take turns, so that a slow minute of the machine does not count.
 """
 
 from __future__ import annotations
@@ -31,17 +31,17 @@ __all__ = ["kernel"]
 pytestmark = [pytest.mark.real, pytest.mark.slow, pytest.mark.alone]
 
 KILLS = 50
-"""Of each tier."""
+"""Kills in each tier."""
 LANES = 3
 LATEST_S = 4.0
-"""A kill comes so long after the first probe at the latest; both tiers stay attached for longer."""
+"""The latest time of a kill, in seconds after the first probe; both tiers stay attached for longer."""
 ROUNDS, SELECTS = 48, 1000
 CACHED = ROWS // 8
-"""Rows that the pool holds: their speed is the processor's, and a probe left behind would cost a trap a page."""
+"""The rows that the pool holds: the processor limits their speed, and a probe left behind would cost a trap a page."""
 MOST = 1.15
-"""A probe at each get makes more of the processor time of a select."""
+"""The factor on a select's processor time that counts as slower: a probe at each get adds more."""
 CALM = 0.25
-"""A quarter of the rounds is hardly disturbed; the least of them alone is chance."""
+"""The quantile of rounds that are hardly disturbed, a quarter; the least disturbed round alone would be chance."""
 _STATE = (
     "SHOW GLOBAL VARIABLES",
     "SELECT table_schema, table_name, column_name, ordinal_position, column_type FROM information_schema.columns "
@@ -55,14 +55,14 @@ _SESSIONS = "SELECT id, user, command, info FROM information_schema.processlist 
 
 @dataclass
 class Lane:
-    """A server with its load, and how it was before anything was attached."""
+    """A server with its load, and its state before anything was attached."""
 
     served: Served
     seed: int
     before: list[Any] = field(default_factory=list)
 
     def state(self) -> list[Any]:
-        """Its settings, schema, accounts and rows."""
+        """Return its settings, schema, accounts and rows."""
         return [self.rows(question) for question in _STATE]
 
     def rows(self, question: str) -> list[Any]:
@@ -71,7 +71,7 @@ class Lane:
 
     @contextmanager
     def working(self) -> Iterator[None]:
-        """A load meanwhile, which must succeed and leaves the rows as they were."""
+        """Run a load meanwhile, which must succeed and leaves the rows as they were."""
         ended, failed = threading.Event(), []
 
         def work() -> None:
@@ -99,23 +99,25 @@ class Lane:
                     connection.ask(f"UPDATE t SET v = v {change} WHERE id = {number}")
 
     def spent(self) -> tuple[float, float]:
-        """Logarithms of the time and of the processor time of a few selects, of rows that the pool holds."""
+        """Return the logarithms of the elapsed and processor time of a few selects, of rows that the pool holds."""
         chosen = np.random.default_rng(self.seed).integers(0, CACHED, SELECTS).tolist()
         with closing(self.served.server.connect("bufferlab", patient=True)) as connection:
             before, begun = self._threads(), time.monotonic()
             for number in chosen:
                 connection.ask(f"SELECT filler FROM t WHERE id = {number}")
             took_s, after = time.monotonic() - begun, self._threads()
-        # The busiest thread is the session's own: what the server cleans up meanwhile is no part of a select.
+        # The busiest thread is that of the session itself: the server's clean-up by other threads is not part of a
+        # select.
         return float(np.log(took_s)), float(np.log(max(after[name] - before.get(name, 0) for name in after)))
 
     def _threads(self) -> dict[str, int]:
-        """Nanoseconds of the server's threads."""
+        """Return the nanoseconds of the server's threads."""
         tasks = Path(f"/proc/{self.served.pid}/task").iterdir()
         return {task.name: int((task / "schedstat").read_text().split()[0]) for task in tasks}
 
     def kill(self, tier: str, moment_s: float) -> int:
-        """Kill a command so long after its first probe; require that all is as it was, and return its process."""
+        """Kill a command `moment_s` after its first probe; require the state before; return the command's process
+        number."""
         with self.working():
             process = started(self.served, "--within", "30s", "--tier", tier)
             try:
@@ -134,7 +136,8 @@ class Lane:
 
 
 def spent(servers: Sequence[Lane]) -> np.ndarray[Any, Any]:
-    """By round, server, and time or processor time: the logarithms of what a few selects took. Servers take turns."""
+    """Return the logarithms of the times of a few selects, by round, server, and elapsed or processor time. Servers
+    take turns."""
     found = np.empty((ROUNDS + 1, len(servers), 2))
     for place in range(ROUNDS + 1):
         for turn in range(len(servers)):
@@ -144,10 +147,10 @@ def spent(servers: Sequence[Lane]) -> np.ndarray[Any, Any]:
 
 
 def require_as_fast(before: np.ndarray[Any, Any], after: np.ndarray[Any, Any]) -> None:
-    """The intervals of 99.9 % of what a select takes now over what it took reach down to 1.
+    """Require that the 99.9 % intervals of a select's time after the kills, divided by that before, reach down to 1.
 
-    The last server is the one that nobody looked at. A busy machine makes these intervals wide, but some rounds are
-    hardly disturbed: the lower quartile of processor time must be the same.
+    The last server is the one that was never looked at. A busy machine makes these intervals wide, but some rounds are
+    hardly disturbed: the lower quartile of the processor time must be the same.
     """
     by_round = [one[:, :-1].mean(axis=1) - one[:, -1] for one in (before, after)]
     change = by_round[1].mean(axis=0) - by_round[0].mean(axis=0)
@@ -166,7 +169,7 @@ def require_as_fast(before: np.ndarray[Any, Any], after: np.ndarray[Any, Any]) -
 def test_kills_while_attached_leave_the_server_as_it_was_and_as_fast(tier: str) -> None:
     programs = bpf_programs()
     moments = np.random.default_rng(20_261_125).uniform(0, LATEST_S, KILLS)
-    # The moments at which probes are being set come too.
+    # Some kills must come while the probes are being attached.
     moments[::5] *= 0.01
     with ExitStack() as stack:
         made = [

@@ -1,4 +1,4 @@
-"""The core's sessions for questions on real servers: values as PyMySQL and psycopg give them, and every limit."""
+"""The core's sessions for questions, on real servers: values as from PyMySQL and psycopg, and every limit."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ PROMPT_SECONDS = 2.0
 
 @dataclass
 class Served:
-    """A server with a table of one row of each type, and a row of NULLs."""
+    """A server with a table that has one row of each type, and a row of NULLs."""
 
     server: PrivateServer
     ask: Callable[[str], tuple[list[str], list[tuple[Any, ...]]]]
-    """Returns what PyMySQL or psycopg say."""
+    """Returns the answer of PyMySQL or psycopg."""
 
     @property
     def engine(self) -> str:
@@ -146,7 +146,7 @@ def served(request: pytest.FixtureRequest) -> Iterator[Served]:
 
 
 def exact(rows: list[tuple[Any, ...]]) -> list[tuple[tuple[type, str], ...]]:
-    """The rows with their types: True is not 1, 1.50 is not 1.5, and NaN is NaN."""
+    """Return the rows with their types: True is not 1, 1.50 is not 1.5, and NaN equals NaN."""
     return [tuple((type(value), repr(value)) for value in row) for row in rows]
 
 
@@ -233,7 +233,7 @@ def test_prepared_statements_keep_apart_when_some_are_refused(served: Served) ->
     with closing(served.session(prepares=True)) as session:
         for number in range(3):
             session.ask(f"SELECT {number}")
-        # The first cannot be planned; the second is planned and fails when it runs.
+        # The first statement cannot be planned; the second is planned and fails when it runs.
         for refused in ("SELECT * FROM nothing", "SELECT 1 / count(*) FROM each_type WHERE false") * 2:
             with pytest.raises(ServerError, match=r"does not exist|division by zero"):
                 session.ask(refused)

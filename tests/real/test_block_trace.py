@@ -1,4 +1,4 @@
-"""Block traces of real devices: exact against what was read, failed when events are lost, and nothing left behind."""
+"""Block traces of real devices: equal to the reads, failed if events are lost, and nothing left behind."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from bufferlab.results.block_requests import counters, match, spans
 from support import core, prepared
 from support.block_traces import SECTOR, Traced, instances, loop_device, read_direct, require_tracing
 
-# It looks at what the whole host has of ours: instances of tracefs.
+# The tests check bufferlab's tracefs instances on the whole host.
 pytestmark = [pytest.mark.real, pytest.mark.alone]
 
 SIZE = 64 << 20
@@ -32,13 +32,13 @@ SIZE = 64 << 20
 
 @pytest.fixture(scope="module", autouse=True)
 def commands() -> None:
-    """Commands get ready while the first tests run, which a busy processor does not disturb."""
+    """Start the process that runs commands while the first tests run, which a busy processor does not disturb."""
     prepared.begin()
 
 
 @pytest.fixture(autouse=True)
 def nothing_is_left() -> Iterator[None]:
-    """Before and after: no instance of ours."""
+    """Require before and after a test that bufferlab has no instance."""
     require_tracing()
     clean()
     assert instances() == []
@@ -71,15 +71,15 @@ def test_every_direct_read_is_one_event_queued_and_one_completed_with_its_sector
     assert queued["sector"].to_list() == [offset // SECTOR for offset in offsets]
     assert set(queued["sectors"].to_list()) == {size_bytes // SECTOR}
     pids = set(queued["pid"].to_list())
-    # In a PID namespace the kernel gives our one process another number than we see.
+    # In a PID namespace the kernel's number of our only process differs from the number that we see.
     assert len(pids) == 1 if in_pid_namespace() else pids == {os.getpid()}
     assert all(flags.startswith("R") for flags in queued["flags"].unique().to_list())
-    # How a request was allocated is told when every step was asked for, and else not.
+    # The step G is recorded only if every step was asked for.
     assert table.filter(action="G").height == (2000 if every_step else 0)
     completed = table.filter(action="C")
     assert Counter(completed["sector"].to_list()) == Counter(offset // SECTOR for offset in offsets)
     assert set(completed["error"].to_list()) == {0}
-    # The reads follow one another, so each is completed before the next is queued.
+    # The reads follow one another, so each one completes before the next is queued.
     matched = match(spans(table, {}, "QDRC"), "Q")
     assert (len(matched.latency_ns), matched.unfinished, matched.unopened) == (2000, 0, 0)
     window_ns = traced.told["window_end_ns"] - traced.told["window_start_ns"]
@@ -87,7 +87,7 @@ def test_every_direct_read_is_one_event_queued_and_one_completed_with_its_sector
     assert table["t_ns"].is_sorted()
     assert table["t_ns"].min() >= 0  # type: ignore[operator]
     assert table["t_ns"].max() <= window_ns  # type: ignore[operator]
-    # The thread that moved the pages is charged for it.
+    # The processor time is that of the thread that moved the pages.
     assert 0 < traced.told["reader_cpu_ns"] < window_ns
     print(f"reader: {traced.told['reader_cpu_ns'] / 2000:.0f} ns of CPU a read, {traced.told['pages']} pages")
 
@@ -119,13 +119,13 @@ def test_buffered_writes_are_matched_through_their_merges(loop: str, tmp_path: P
     matched = match(spans(table, {}, "QDRC"), "Q")
     with_data = table.filter((pl.col("action") == "Q") & (pl.col("sectors") > 0)).height
     assert (len(matched.latency_ns), matched.unfinished, matched.unopened) == (with_data, 0, 0)
-    # What fsync adds is a flush, which has no sectors.
+    # fsync adds a flush, which has no sectors.
     assert counted.write.queued - with_data <= 1
 
 
 def test_a_tiny_buffer_loses_events_which_fail_the_trace(loop: str, tmp_path: Path) -> None:
-    # One thread at a time runs here: the reader sleeps while a hundred reads fill two pages. On an idle machine it may
-    # keep pace all the same.
+    # Only one thread runs at a time here: the reader sleeps while a hundred reads fill two pages. On an idle machine it
+    # may keep up nevertheless.
     for attempt in range(5):
         (tmp_path / str(attempt)).mkdir()
         with Traced(loop, tmp_path / str(attempt), buffer_kib=8) as traced:
@@ -206,7 +206,8 @@ def test_a_run_has_a_trace_that_agrees_with_the_engines_own_counts(disk: Path) -
         pages = counts["end"] - counts["start"]
         reads = table.filter((pl.col("action") == "Q") & pl.col("flags").str.starts_with("R"))
         driver = reads.group_by("pid").len().sort("len")["len"].to_list()
-        # Direct reads of one page are one request each. Others may read from this disk too, and more than the driver.
+        # Direct reads of one page are one request each. Other programs may read from this disk too, and more than the
+        # driver.
         assert pages > 0
         assert pages in driver
     text = _ended("report", sweep, "--format", "blkparse")
@@ -253,8 +254,8 @@ def test_a_run_that_is_interrupted_leaves_no_instance(disk: Path) -> None:
     process = subprocess.Popen(_cli(*long, "--probe", "block-trace"), stderr=subprocess.PIPE, stdout=subprocess.DEVNULL)
     deadline = time.monotonic() + 120
     try:
-        # The worker's: the command itself makes one for a moment, to see whether it may. Begun in the background of a
-        # shell, it would ignore an interrupt that early, as it was told to.
+        # Wait for the worker's instance: the command itself makes one for a moment to check its rights. A command
+        # started in the background of a shell would ignore an interrupt at that time, as shells tell it to.
         while all(name.startswith(f"bufferlab-{process.pid}-") for name in instances()):
             assert process.poll() is None, process.stderr.read() if process.stderr else ""
             assert time.monotonic() < deadline
@@ -287,7 +288,7 @@ def test_somebody_without_rights_is_refused_before_anything_starts_and_doctor_ag
     out = disk / "refused"
 
     def ended(*arguments: object) -> subprocess.CompletedProcess[str]:
-        # Where tracefs is mounted, root owns its files and needs no right to open them.
+        # Where tracefs is mounted, root owns its files and needs no capability to open them.
         unmounted = ["unshare", "--mount", "sh", "-c", 'umount -a -t tracefs,debugfs; exec "$@"', "sh"]
         command = [*unmounted, sys.executable, "-P", "-c", WITHOUT_RIGHTS, *map(str, arguments)]
         return subprocess.run(command, capture_output=True, text=True, check=False, cwd=disk)

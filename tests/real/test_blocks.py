@@ -1,4 +1,4 @@
-"""Blocks of a plan in several folders, merged, on SQLite: the counts of the sweep done at once, run by run."""
+"""Blocks of a plan in several folders, merged, on SQLite: the counts equal those of one sweep, run by run."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from support import core
 
 pytestmark = pytest.mark.real
 
-#: The rows of samples that equal seeds make equal, at both edges of a window.
+#: Returns the rows of samples that equal seeds make equal, at both edges of a window.
 _counts_at_edges = runpy.run_path(str(core.ROOT / "tools/same_truth.py"))["counts"]
 
 
@@ -36,10 +36,10 @@ def test_folders_of_single_blocks_merged_count_what_the_sweep_at_once_counts(
     place = disk / f"blocks-{name}"
     shutil.copytree(core.ROOT / "experiments" / name, place)
     toml = place / "experiment.toml"
-    # A busy host would end a warm-up at another transaction.
+    # Without this, a busy host would end a warm-up at another transaction.
     toml.write_text(re.sub(r'max_duration = "\w+"', 'max_duration = "1h"', toml.read_text()))
     experiment = load(str(toml), Overrides(profile="smoke", repetitions=len(blocks)))
-    # In this process and without reports: tests/cli/test_merge_command.py has the commands.
+    # The sweeps run in this process and without reports: tests/cli/test_merge_command.py tests the commands.
     monkeypatch.setenv("BUFFERLAB_CACHE", str(disk / "cache"))
     some = SweepOptions(share_device=True, page_trace=TraceWish(by_name=True))
     folders = [run_sweep(experiment, place / "some", options=replace(some, blocks=(one,))).folder for one in blocks]
@@ -56,13 +56,13 @@ def test_folders_of_single_blocks_merged_count_what_the_sweep_at_once_counts(
 
 
 def _pools(told: OtherPools | None) -> list[tuple[int, int | None]]:
-    """Pool and reads of each prediction from the first block's traces."""
+    """Return pool and reads of each prediction from the first block's traces."""
     assert told is not None
     return [(pool.pool_bytes, pool.reads) for one in told.of for pool in one.pools]
 
 
 def _counts(folder: SweepFolder) -> dict[tuple[int, int], Any]:
-    """Seed, data and warm-up of each run, and what its measured window counted, by point and block."""
+    """Return seed, data and warm-up of each run, and the counts of its measured window, by point and block."""
     return {(record.run.point.index, record.run.block): _count(record) for record in folder.runs()}
 
 

@@ -1,4 +1,4 @@
-"""Sweeps over the number of connections, on private servers: as many sessions as asked for are open at the server."""
+"""Sweeps over the number of connections, on private servers: the server has as many sessions as asked for."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from support import core, innodb
 
 pytestmark = [pytest.mark.real, pytest.mark.servers, pytest.mark.slow]
 
-#: The state of a connected socket in /proc/net/unix (proc_net(5)); the server's ends have the path it listens on.
+#: A connected socket's state in /proc/net/unix (proc_net(5)); the server's ends have the path on which it listens.
 _CONNECTED = "03"
 
 
@@ -62,7 +62,7 @@ def test_swept_connections_are_open_at_the_server_and_the_report_tells_them_apar
     words = ["run", "buffer-size", "--smoke", "--json", "--engine", engine, "--server", server, *asked, *places]
     command = [sys.executable, "-m", "bufferlab", *map(str, words)]
     most: dict[str, int] = {}
-    # Files, not pipes: nobody reads while sessions are counted.
+    # Files, not pipes: no thread reads the output while sessions are counted.
     with (root / "out").open("w") as out, (root / "err").open("w") as err:
         process = subprocess.Popen(command, env=core.environment(root), stdout=out, stderr=err)
         while process.poll() is None:

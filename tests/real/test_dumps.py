@@ -1,6 +1,6 @@
-"""Dumps made by the real tools, restored into real private servers: what is in them, what they may do, what is left.
+"""Dumps made by the real tools, restored into real private servers: their contents, their rights, and what is left.
 
-All take --all: each needs a server to dump from and one to restore into.
+All need --all: each needs a server to dump from and one to restore into.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ OF_INNODB = ["mysql-5.7", "mysql-8.0", "mariadb-11.4"]
 
 @pytest.fixture(scope="module")
 def dumped(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
-    """The dump of a server by its name; each is made once."""
+    """Return a function from a server's name to its dump; each dump is made once."""
     known: dict[str, Path] = {}
 
     def dump(name: str) -> Path:
@@ -53,7 +53,7 @@ def root() -> Iterator[Path]:
 
 
 def load(name: str, dump: Path, root: Path) -> Path:
-    """The restored database, as a load's worker makes it."""
+    """Restore the dump in a load's worker; return the database."""
     flavour = read_head(dump).flavour
     knobs = {"page_size": 8192 if flavour == "postgres" else 16384, "server": name}
     told = {"path": str(dump), "sha256": sha256_of(dump), "size_bytes": dump.stat().st_size}
@@ -64,7 +64,7 @@ def load(name: str, dump: Path, root: Path) -> Path:
 
 
 def served(database: Path, name: str) -> PrivateServer:
-    """A server on the restored database, as a check starts it."""
+    """Return a server on the restored database, as a check starts it."""
     identity = data_folder.read_identity(database)
     assert identity.restored
     family = engines.behaviour(identity.flavour).family  # type: ignore[attr-defined]
@@ -79,7 +79,7 @@ def served(database: Path, name: str) -> PrivateServer:
 
 
 def networks(server: PrivateServer) -> list[str]:
-    """The network devices that the server's process sees."""
+    """Return the network devices that the server's process sees."""
     lines = Path(f"/proc/{server.pid}/net/dev").read_text().splitlines()[2:]
     return [line.split(":")[0].strip() for line in lines]
 
@@ -91,7 +91,7 @@ def test_a_mysqldump_is_restored_row_by_row_with_code_that_may_do_nothing_else(
     require_shop_of_mysql(load(name, dumped(name), root), name)
 
 
-# MySQL 5.7 has no passwords that this client knows.
+# This client does not support the passwords of MySQL 5.7.
 @pytest.mark.parametrize("name", ["mysql-8.0", pytest.param("mysql-9", marks=pytest.mark.servers)])
 def test_a_dump_by_oracles_mysqldump_is_restored(name: str, root: Path, tmp_path: Path) -> None:
     made = dumps.mysqldump(name, tmp_path, tool=dumps.tool("mysqldump", "9"))
@@ -100,7 +100,7 @@ def test_a_dump_by_oracles_mysqldump_is_restored(name: str, root: Path, tmp_path
 
 
 def require_shop_of_mysql(database: Path, name: str) -> None:
-    """All rows and code of the shop are there, and the code's account may do nothing else."""
+    """Require all rows and code of the shop, and that the code's account has no other rights."""
     assert database.stat().st_mode & 0o777 == 0o700
     with served(database, name) as server, closing(server.connect("bufferlab")) as connection:
         assert networks(server) == ["lo"]
@@ -141,7 +141,7 @@ def test_a_pg_dump_is_restored_and_its_code_has_no_superusers_rights(dumped: Cal
     [
         ("16", "postgres-15", "postgres-15", "gzip"),
         ("17", "postgres-17", "postgres-17", "zstd"),
-        # A pg_restore that is newer than the server sets what that server does not know.
+        # A pg_restore newer than the server sets options that the server does not know.
         ("17", "postgres-15", "postgres-15", "lz4"),
         ("18", "postgres-17", "postgres-17", "gzip"),
         pytest.param("16", "postgres-16", "postgres-16", "gzip", marks=pytest.mark.servers),
@@ -165,7 +165,7 @@ def test_a_dump_by_a_later_pg_dump_is_restored(
 
 
 def require_shop_of_postgres(database: Path, name: str) -> None:
-    """All rows and code of the shop are there, and the code's role may do nothing else."""
+    """Require all rows and code of the shop, and that the code's role has no other rights."""
     assert data_folder.read_identity(database).user == restoring.USER
     with served(database, name) as server, closing(server.connect()) as connection:
         assert networks(server) == ["lo"]
@@ -287,7 +287,7 @@ def test_a_restore_ends_before_the_disk_is_full(
 
 
 def slow(dump: Path, root: Path) -> Path:
-    """The same dump with many short statements in front of its end, which take longer than a look at the disk."""
+    """Return the same dump with many short statements before its end, which take longer than a check of the disk."""
     body, end = dump.read_bytes().rsplit(b"-- Dump completed", 1)
     path = root / "slow.sql"
     path.write_bytes(body + b"ANALYZE TABLE `product`;\n" * 5000 + b"-- Dump completed" + end)

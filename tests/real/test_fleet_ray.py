@@ -1,6 +1,7 @@
-"""A sweep on SQLite by the nodes of a Ray cluster on this machine: the counts of one host, also after kills.
+"""A sweep on SQLite by the nodes of a Ray cluster on this machine: the counts equal those of one host, also after
+kills.
 
-The nodes share the disk (`--share-device`), and so only counts are compared.
+The nodes share the disk (`--share-device`), so only counts are compared.
 """
 
 from __future__ import annotations
@@ -36,11 +37,11 @@ KILLS = 5
 
 @pytest.fixture(scope="module")
 def place(disk: Path) -> Iterator[Path]:
-    """The experiment's folder, and what the nodes use."""
+    """Yield the experiment's folder, and set the folders that the nodes use."""
     place = disk / "fleet"
     shutil.copytree(core.ROOT / "experiments" / "hot-rows", place)
     toml = place / "experiment.toml"
-    # A busy host would end a warm-up at another transaction.
+    # Without this, a busy host would end a warm-up at another transaction.
     toml.write_text(re.sub(r'max_duration = "\w+"', 'max_duration = "1h"', toml.read_text()))
     yield place
     shutil.rmtree(place)
@@ -69,7 +70,7 @@ def cluster(place: Path) -> Iterator[RayNodes]:
 
 @pytest.fixture(scope="module")
 def at_once(place: Path, overrides: Overrides, cluster: RayNodes) -> SweepFolder:
-    """The sweep as one host does it, beside the cluster."""
+    """Return the sweep as one host does it, without the cluster."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("BUFFERLAB_CACHE", str(place / "cache"))
         options = SweepOptions(share_device=True, page_trace=TraceWish(by_name=True))
@@ -97,7 +98,8 @@ def start(cluster: RayNodes, place: Path, out: str, *more: str) -> subprocess.Po
 
 
 def _trap(place: Path) -> Path:
-    """A folder whose modules nobody may import: Ray would, on all nodes, if the courier stood in it."""
+    """Return a folder with modules that must not be imported: Ray would import them on all nodes if the courier worked
+    in it."""
     trap = place / "trap"
     trap.mkdir(exist_ok=True)
     for name in ("bufferlab", "polars", "pydantic"):
@@ -111,7 +113,7 @@ def ended(process: subprocess.Popen[str]) -> Ended:
 
 
 def is_clean(cluster: RayNodes, place: Path, out: str) -> None:
-    """Neither a process nor a folder of the sweep is left."""
+    """Require that no process and no folder of the sweep is left."""
 
     def left() -> dict[int, str]:
         ours = of_environment("BUFFERLAB_CACHE", str(place / "cache"))
@@ -152,7 +154,7 @@ def test_a_node_that_is_killed_in_a_run_loses_nothing(
         else:
             os.kill(cluster.raylet(victim), signal.SIGKILL)
         if number > 1:
-            cluster.start_node()  # It joins while the sweep runs.
+            cluster.start_node()  # The node joins while the sweep runs.
     finally:
         done = ended(process)
     victim.wait(60)
@@ -166,7 +168,7 @@ def test_a_node_that_is_killed_in_a_run_loses_nothing(
 
 
 def _wait_for_run(node: int, command: subprocess.Popen[str]) -> None:
-    """Wait until a worker below a node measures; the first job of a worker may be the load."""
+    """Wait until a worker below a node measures; a worker's first job may be the load."""
 
     def measures() -> bool:
         assert command.poll() is None, command.communicate()
@@ -178,7 +180,7 @@ def _wait_for_run(node: int, command: subprocess.Popen[str]) -> None:
 
 
 def _content(path: Path) -> bytes:
-    """What a file has; nothing where it has gone meanwhile, as Ray's own do."""
+    """Return a file's content; nothing if the file is gone meanwhile, as Ray's own files may be."""
     try:
         return path.read_bytes()
     except OSError:
@@ -190,7 +192,7 @@ def _command(pid: int) -> bytes:
 
 
 def _maps(pid: int) -> bytes:
-    """The files that a process has open."""
+    """Return the names of the files that a process maps."""
     found = b""
     try:
         for entry in Path(f"/proc/{pid}/fd").iterdir():
@@ -299,16 +301,16 @@ def test_a_full_object_store_hinders_nothing(cluster: RayNodes, place: Path, at_
         assert _counts(open_sweep(Path(done.json["sweep"]))) == _counts(at_once)
     finally:
         filler.kill()
-        filler.communicate()  # It closes the pipes, too.
+        filler.communicate()  # communicate() also closes the pipes.
 
 
 def test_the_token_is_in_no_file_and_on_no_command_line(cluster: RayNodes, place: Path, at_once: SweepFolder) -> None:
-    """Last: Ray's logs, and the folders of the sweeps above."""
+    """This test runs last, and checks Ray's logs and the folders of the sweeps above."""
     assert _who_tells(cluster, place) == []
 
 
 def _who_tells(cluster: RayNodes, place: Path) -> list[str]:
-    """The files and command lines that have the token: those of Ray, of the sweep, and of all processes."""
+    """Return the files and command lines that contain the token: those of Ray, of the sweep, and of all processes."""
     token = cluster.environment["RAY_AUTH_TOKEN"].encode()
     files = [path for root in (cluster.place, place) for path in root.rglob("*") if path.is_file()]
     return [str(path) for path in files if token in _content(path)] + [

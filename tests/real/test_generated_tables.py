@@ -1,10 +1,10 @@
-"""Generated page accesses beside a real trace of the same transactions, table by table: what the rules promise.
+"""Generated page accesses compared with a real trace of the same transactions, table by table.
 
-Each table and index has within 2 %, or two pages, as many distinct pages in 50, 500 and 2,000 transactions as the
-trace, and gets within 5 %: its leaves, and the pages above them. On SQLite so have the transactions of each type.
-Exceptions are listed by table with their cause. Objects of the server's own, in parentheses, are not promised. One
-connection has the same transactions on both sides in the same order; of eight, each does as many as it can, and those
-at a stretch's edges overlap.
+For each table and index the generated distinct pages in 50, 500 and 2,000 transactions are within 2 %, or two pages, of
+the trace's, and the gets within 5 %. This holds for leaves and for the pages above them, on SQLite also for each type
+of transaction. Exceptions are listed by table with their cause. Objects of the server itself, whose names are in
+parentheses, are not compared. With one connection both sides have the same transactions in the same order. Of eight
+connections, each does as many as it can, and transactions at a stretch's edges overlap.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ update_percent = 20"""
 
 @dataclass(frozen=True)
 class Promise:
-    """How far generated numbers may be from the trace's, as shares; `cause` of an exception."""
+    """The most by which generated numbers may differ from the trace's, as shares; an exception has a `cause`."""
 
     gets: float = 0.05
     pages: float = 0.02
@@ -86,21 +86,21 @@ EXCEPTIONS: dict[str, dict[str, Promise]] = {
     },
     "postgres": {},
 }
-"""By engine and table, for the indexes of the table too."""
+"""The exceptions by engine and table; they also hold for the table's indexes."""
 
 
 TYPES = ("new_order", "payment", "order_status", "delivery", "stock_level")
-"""Of transactions, in the order of the workload's own list."""
+"""The transaction types, in the order of the workload's own list."""
 TELLING = (("new_order", "item"), ("payment", "history"), ("delivery", "new_order"), ("stock_level", "stock"))
-"""A table that a type touches and no later one does."""
+"""A type and a table that it touches, but that no type after it touches."""
 FIRST = 1000
-"""Transactions of the window that are told apart by type."""
+"""The number of the window's first transactions that are compared by type."""
 Counts = dict[tuple[str, str, bool], tuple[int, int]]
-"""Gets and distinct pages by type, table or index, and whether they are above the leaves."""
+"""Gets and distinct pages, by type, by table or index, and by whether the pages are above the leaves."""
 
 
 def traced(root: Path, engine: str, **asked: Any) -> Path:
-    """Run the experiment with a trace, and return its sweep's folder."""
+    """Run the experiment with a trace; return its sweep's folder."""
     toml = root / "by-table.toml"
     toml.write_text(TOML.format(engine=engine, **asked))
     for folder in ("measured", "predicted", "data"):
@@ -113,7 +113,7 @@ def traced(root: Path, engine: str, **asked: Any) -> Path:
 
 
 def compared(root: Path, measured: Path) -> dict[str, Any]:
-    """Predict the experiment from no run, and return what `accuracy` tells by table."""
+    """Predict the experiment without a run; return the table of `accuracy` by table."""
     bufferlab(root, "predict", root / "by-table.toml", "--out", root / "predicted")
     predicted = next((root / "predicted").glob("by-table-*"))
     told: dict[str, Any] = json.loads(bufferlab(root, "accuracy", measured, predicted, "--json"))
@@ -130,7 +130,7 @@ def bufferlab(root: Path, *arguments: str | Path) -> str:
 
 
 def require_promised(engine: str, objects: dict[str, Any], count: int) -> None:
-    """Every table and index is as promised."""
+    """Require that every table and index is within its limits."""
     exceptions = EXCEPTIONS[engine]
     assert len(exceptions) <= 3
     names = [name for name in objects if "(" not in name]
@@ -145,10 +145,10 @@ def require_promised(engine: str, objects: dict[str, Any], count: int) -> None:
 
 
 def levels(one: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """The leaves of an object, or the pages of a heap, and the pages above them."""
+    """Yield the leaves of an object, or the pages of a heap, and the pages above them."""
     above = one["interior"]
     if one["name"] == "sqlite_schema":
-        # No rules lay the catalogue out; its first page is above a leaf that nobody gets.
+        # No rules describe the catalogue's layout; its first page is above a leaf that no statement gets.
         yield "", one
         return
     yield ", above the leaves", above
@@ -161,7 +161,7 @@ def levels(one: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def beyond(one: dict[str, Any], promise: Promise) -> list[str]:
-    """What is farther from the trace than promised, in words."""
+    """Return the numbers that differ from the trace by more than the limits, in words."""
     gets = one["gets"]
     told = [("gets", gets["measured"], gets["generated"], promise.gets * gets["measured"])]
     for stretch, pages in one["pages"].items():
@@ -177,7 +177,7 @@ def beyond(one: dict[str, Any], promise: Promise) -> list[str]:
 
 @pytest.fixture(scope="module")
 def sqlite(disk: Path) -> Path:
-    """A folder with a traced run of SQLite."""
+    """Return a folder with a traced run of SQLite."""
     root = disk / "by-table"
     root.mkdir()
     traced(root, "sqlite", workload=tpcc(1), page_size="4KiB", server="", transactions=2000)
@@ -204,10 +204,10 @@ def test_sqlites_transactions_of_each_type_are_generated_as_they_are_traced(sqli
 
 
 def by_type(trace: page_trace.RunTrace) -> tuple[dict[str, int], Counts]:
-    """How many of the window's first transactions are of each type, and what they touched.
+    """Return how many of the window's first transactions are of each type, and what they touched.
 
-    A transaction of SQLite begins with a get of the file's first page, which a rollback and a look at the engine's
-    counters get too.
+    A transaction of SQLite begins with a get of the file's first page. A rollback and a reading of the engine's
+    counters get this page, too.
     """
     ends = {one.name: one.first_page + (one.interior or 0) for one in trace.stored.objects}
     is_first = (pl.col("object") == "sqlite_schema") & (pl.col("kind") == "get")
@@ -228,7 +228,7 @@ def by_type(trace: page_trace.RunTrace) -> tuple[dict[str, int], Counts]:
 
 
 def generated_by_type(trace: page_trace.RunTrace) -> tuple[dict[str, int], Counts]:
-    """The same of the same transactions, generated."""
+    """Return the same for the same transactions, generated."""
     run = trace.record.run
     job = {
         "engine": "sqlite",
@@ -269,7 +269,7 @@ def test_a_servers_tables_are_generated_as_they_are_traced(server: str, page_siz
 @pytest.mark.slow
 @pytest.mark.servers
 def test_postgres_moves_hot_rows_as_it_is_traced_to() -> None:
-    """The heap, its key, and the index on k, which takes an entry where an update leaves its page."""
+    """The heap, its key, and the index on k, which gets an entry when an update moves a row to another page."""
     postgres.build("postgres-17")
     with innodb.folder() as root:
         asked = {"workload": HOT_ROWS, "page_size": "8KiB", "server": 'server = "postgres-17"', "transactions": 10000}

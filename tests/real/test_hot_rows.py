@@ -1,4 +1,5 @@
-"""Hot rows on the real engine, end to end: the knee is where it must be; neither a kill nor a resume loses a run."""
+"""Hot rows on the real engine, from start to end: the knee is at its predicted place; neither a kill nor a resume loses
+a run."""
 
 from __future__ import annotations
 
@@ -55,7 +56,7 @@ KNEE = f"hot_rows = {[*BELOW, *ABOVE]}\nlayout = ['scattered', 'clustered']"
 
 
 class Place:
-    """A folder of its own on the disk: an experiment, its results and its cache."""
+    """A separate folder on the disk: an experiment, its results and its cache."""
 
     def __init__(self, root: Path) -> None:
         self.root, self.toml = root, root / "hot.toml"
@@ -108,7 +109,7 @@ def answer(sweep: subprocess.Popen[str], code: int = 0) -> dict[str, Any]:
 
 
 def misses(document: dict[str, Any]) -> dict[tuple[str, str], float]:
-    """Reads of pages per select, by layout and share of the predicted knee."""
+    """Return the page reads per select, by layout and share of the predicted knee."""
     found = {}
     for point in document["points"]:
         row = next(row for row in point["summaries"] if row["metric"] == "misses_per_transaction")
@@ -151,7 +152,7 @@ def test_updates_are_counted_apart_and_leave_a_table_that_is_whole(place: Place)
 
 
 def test_what_is_generated_misses_to_the_last_what_was_measured(place: Place) -> None:
-    """The same seed draws the same rows, and each of them lies on the page that SQLite put it on."""
+    """The same seed draws the same rows, and each row is on the page on which SQLite put it."""
     place.write(sweep="hot_rows = [200, 700]\nlayout = ['scattered', 'clustered']", transactions=3000)
     answer(place.begin())
     arguments = ["predict", place.toml, "--out", place.root / "generated", "--json"]
@@ -185,7 +186,7 @@ def test_a_killed_worker_costs_its_run_alone_and_a_resume_does_it_again(place: P
     deadline = time.monotonic() + 60
     killed = False
     while not killed and time.monotonic() < deadline and sweep.poll() is None:
-        # From the first published run on there are loaded data, and workers that measure.
+        # Once a run is published there are loaded data, and workers that measure.
         if list((place.root / "out").glob("few-*/runs/[!.]*/run.json")) and (pid := worker_of(sweep)) is not None:
             os.kill(pid, signal.SIGKILL)
             killed = True

@@ -1,4 +1,5 @@
-"""Q1 by both plans on the real engine, end to end: plans in its words, answers, the figures of a query."""
+"""Q1 by both plans on the real engine, from start to end: plans in the engine's words, answers, the figures of a
+query."""
 
 from __future__ import annotations
 
@@ -16,13 +17,13 @@ pytestmark = pytest.mark.real
 
 
 def share_servers(folder: Path) -> None:
-    """Give the folder's cache the servers that were fetched before; its data are its own."""
+    """Give the folder's cache the servers that were fetched before; its data stay separate."""
     (folder / "cache").mkdir(mode=0o755)
     (folder / "cache" / "servers").symlink_to(servers_root())
 
 
 def results_of(folder: Path, *more: str) -> Path:
-    """The smoke size of the experiment by the command line; where its results are."""
+    """Run the smoke size of the experiment by the command line; return the folder of its results."""
     out = folder / "index-scan"
     arguments = ["index-scan", "--smoke", "--share-device", "--json", "--out", str(out), *more]
     ended = prepared.run(["run", *arguments], core.environment(folder), 600)
@@ -58,7 +59,7 @@ def test_the_smoke_size_tells_plans_answers_and_what_a_query_costs(disk: Path) -
 
 @pytest.mark.alone
 @pytest.mark.slow
-@pytest.mark.usefixtures("hierarchy")  # Under a memory limit nothing of the copy is cached when a run begins.
+@pytest.mark.usefixtures("hierarchy")  # Under a memory limit no page of the copy is cached when a run begins.
 def test_the_devices_read_ahead_decides_the_size_of_postgresqls_requests(disk: Path) -> None:
     postgres.build("postgres-15")  # Fetched, or skipped.
     device, may = host_settings.read_ahead_of(disk), host_settings.settable(disk, "read_ahead")
@@ -81,7 +82,7 @@ def test_the_devices_read_ahead_decides_the_size_of_postgresqls_requests(disk: P
             assert size_kib is not None
             sizes_kib[actual["read_ahead_run_kib"]].add(size_kib)
         assert max(sizes_kib[0]) < 5, "a page of the kernel's at a time, and a few files read at the start"
-        # Beside the table a few pages of other files are read, each by itself.
+        # In addition to the table a few pages of other files are read, each separately.
         assert min(sizes_kib[64]) > 2 * max(sizes_kib[0])
 
 

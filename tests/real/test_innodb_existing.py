@@ -1,4 +1,4 @@
-"""A server that bufferlab did not start: one schema of it is used, its settings stay as they are."""
+"""A server that bufferlab did not start: bufferlab uses one schema of it, and leaves its settings unchanged."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ SETTINGS = ("innodb_buffer_pool_size", "innodb_lru_scan_depth", "innodb_io_capac
 
 
 class Server(Existing):
-    """A server of the test's own."""
+    """A separate server of this test."""
 
     def __init__(self, server: PrivateServer, root: Path) -> None:
         self.server = server
         url = f"mysql://bufferlab@localhost/lab?socket={server.socket}"
         knobs = {"page_size": 16384, "pool_size": 64 * MIB, "statements": "spec"}
-        # A default of bufferlab's, which this server does not have: not asked of it.
+        # bufferlab's default is another value than this server's, so do not ask for the default.
         super().__init__("mysql", url, root, {**knobs, "flush_method": "O_DIRECT"})
 
     def ask(self, query: str) -> list[tuple[Any, ...]]:
@@ -53,7 +53,7 @@ class Server(Existing):
             return connection.rows(query)
 
     def sweep(self) -> subprocess.CompletedProcess[str]:
-        """A sweep through the command line, which asks for the server's settings."""
+        """Run a sweep by the command line that asks for the server's settings."""
         return self.command(
             "run", "hot-rows", "--engine", "mysql", "--server", self.url,
             "--smoke", "--set", "pool_size=64MiB", "--set", "lru_scan_depth=auto", "--set", "old_blocks_time=auto",
@@ -69,7 +69,7 @@ class Server(Existing):
 
 @pytest.fixture(scope="module")
 def started() -> Iterator[Server]:
-    """MySQL 5.7 with a pool of 64 MiB in chunks of 16 MiB."""
+    """Start MySQL 5.7 with a pool of 64 MiB in chunks of 16 MiB."""
     with innodb.folder() as path:
         place = innodb.Place(innodb.build("mysql-5.7"), path)
         place.settings = {"innodb_buffer_pool_chunk_size": str(16 * MIB)}
@@ -84,14 +84,14 @@ def started() -> Iterator[Server]:
 
 @pytest.fixture
 def existing(started: Server, tmp_path: Path) -> Server:
-    """The server with no schema of bufferlab's."""
+    """Return the server without a schema of bufferlab."""
     started.ask("DROP DATABASE IF EXISTS lab")
     return Server(started.server, tmp_path)
 
 
 @pytest.fixture
 def loaded(started: Server, tmp_path: Path) -> Server:
-    """The server with hot rows, which a test leaves as they are: the next one has them without a load."""
+    """Return the server with hot rows. A test leaves them unchanged, so that the next test need not load them."""
     server = Server(started.server, tmp_path)
     with closing(started.server.connect()) as connection:
         mark = RUN.marked(connection, "lab")
@@ -128,7 +128,7 @@ def test_an_account_that_must_use_tls_gets_that_as_its_hint(existing: Server) ->
 def test_a_new_account_with_caching_sha2_password_logs_in_over_tcp(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Over a relay to the socket it would not need the server's key."""
+    """Over a relay to the socket, the client would not need the server's key."""
     port = innodb.listen(monkeypatch)
     monkeypatch.setenv("BUFFERLAB_PASSWORD", "a secret")
     keys = {"caching_sha2_password_auto_generate_rsa_keys": "ON"}
@@ -233,12 +233,12 @@ def test_rows_that_a_run_updated_are_loaded_anew_for_the_next(existing: Server) 
         assert outcome.kind == "ok", outcome
         assert outcome.result is not None
         assert "loaded into the server's schema for it" in outcome.result["start"]
-        # The workload itself leaves this column alone.
+        # The workload itself does not change this column.
         assert existing.ask("SELECT SUM(k) FROM lab.sbtest1") == as_loaded
         existing.ask("UPDATE lab.sbtest1 SET k = 0")
 
 
-@pytest.mark.slow  # TPC-C is loaded twice.
+@pytest.mark.slow  # The test loads TPC-C twice.
 def test_a_workload_that_writes_finds_its_data_loaded_anew(existing: Server) -> None:
     assert existing.load(TPCC).kind == "ok"
     for _ in range(2):
@@ -248,7 +248,7 @@ def test_a_workload_that_writes_finds_its_data_loaded_anew(existing: Server) -> 
         assert "loaded into the server's schema for it" in outcome.result["start"]
     check = existing.do("check", workload=TPCC, delivered_orders=outcome.result["delivered_orders"])
     assert check.result is not None, check
-    # Two runs on the same data would have delivered twice what the second one counted.
+    # Two runs on the same data would have delivered twice as much as the second one counted.
     assert [condition["passed"] for condition in check.result["conditions"]] == [True] * 13
 
 
@@ -328,7 +328,8 @@ STRANGE = {
         "ALTER TABLE lab.sbtest1 ADD kept TEXT", "ALTER TABLE lab.sbtest1 DROP COLUMN kept"
     ),
 }  # fmt: skip
-"""What another account with rights on our schema can put there, by what we call it, and how it is taken away again."""
+"""Objects that another account with rights on our schema can put there: our word for it, and statements that make and
+remove it."""
 
 
 def test_what_others_put_on_our_tables_is_named_and_neither_run_nor_dropped(existing: Server) -> None:
@@ -346,7 +347,7 @@ def test_what_others_put_on_our_tables_is_named_and_neither_run_nor_dropped(exis
                 assert existing.run({**READS, "update_percent": 100}).kind == "usage"
             assert RUN.objects(connection, "lab") == before
             connection.rows(undo)
-        # A table that took the name of one of ours, whatever the list says.
+        # A table that took the name of one of ours, even if the list contains the name.
         connection.rows("DROP TABLE lab.sbtest1")
         connection.rows("CREATE TABLE lab.sbtest1 (precious INT)")
         with pytest.raises(EngineFailure, match=r"did not make \(sbtest1\)"):
@@ -357,7 +358,7 @@ def test_what_others_put_on_our_tables_is_named_and_neither_run_nor_dropped(exis
 
 @pytest.fixture
 def tenant(existing: Server) -> Iterator[Server]:
-    """The schema lab, in which another account has all rights, and no others."""
+    """Return the server with the schema lab, in which another account has all rights, and no other rights."""
     existing.ask("CREATE DATABASE lab")
     existing.ask("CREATE USER tenant@localhost IDENTIFIED WITH mysql_native_password BY 'rented'")
     existing.ask("GRANT ALL ON lab.* TO tenant@localhost")
@@ -389,7 +390,7 @@ def test_a_view_that_a_tenant_planted_in_the_markers_place_runs_nothing(tenant: 
         RUN.claim(connection, address)
         RUN.mark(connection, "lab", SchemaMark("d", "clean", ()))
     with closing(connect(private(str(tenant.server.socket), "tenant", "rented"), "lab")) as evil:
-        # A view in the marker's place, whose function would run with the rights of whoever reads or writes it.
+        # A view in place of the mark, whose function would run with the rights of the user who reads or writes it.
         evil.rows("CREATE TABLE seen (who TEXT)")
         evil.rows("CREATE FUNCTION spy() RETURNS TEXT SQL SECURITY INVOKER MODIFIES SQL DATA "
                            "BEGIN INSERT INTO lab.seen VALUES (CURRENT_USER()); RETURN 'x'; END")  # fmt: skip
@@ -457,7 +458,7 @@ def test_lock_marker_and_rights_are_the_same_on_every_server(name: str, monkeypa
             url = f"mysql://bufferlab@localhost/lab?socket={server.socket}"
             lab, other = (host.parse(url.replace("/lab?", f"/{of}?")) for of in ("lab", "other"))
             with closing(server.connect()) as connection:
-                # Who else may make functions is asked in words that every server understands.
+                # The question which other users may make functions uses SQL that every server understands.
                 RUN.require_safe_for(connection, lab)
                 connection.rows("CREATE USER tenant@localhost IDENTIFIED BY 'a tenant of lab'")
                 for grant in ("CREATE ROUTINE ON lab.*", "TRIGGER ON `l%`.*", "CREATE VIEW ON lab.t"):

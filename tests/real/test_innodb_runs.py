@@ -1,4 +1,5 @@
-"""MySQL and MariaDB as the worker drives them: load, check, run, check; and ends that are not the run's own."""
+"""MySQL and MariaDB as the worker drives them: load, check, run, check; and ends that do not come from the run
+itself."""
 
 from __future__ import annotations
 
@@ -27,7 +28,7 @@ WORKLOAD = {"name": "tpcc", "warehouses": 1, "load_seed": 1}
 
 
 class Job:
-    """One loaded database, and jobs on it in workers of their own."""
+    """One loaded database, and jobs on it in separate workers."""
 
     def __init__(self, name: str, root: Path, page_bytes: int = PAGE_BYTES) -> None:
         innodb.build(name)  # Fetched, or skipped.
@@ -87,7 +88,7 @@ class Job:
         return [condition["passed"] for condition in outcome.result["conditions"]]
 
     def processes(self) -> list[int]:
-        """Servers that still run on this database."""
+        """Return the servers that still run on this database."""
         found = []
         for entry in Path("/proc").iterdir():
             try:
@@ -107,7 +108,7 @@ def root() -> Iterator[Path]:
 
 @pytest.fixture(scope="module")
 def loaded() -> Iterator[Path]:
-    """A closed database of MySQL 5.7; not to be changed."""
+    """Yield a closed database of MySQL 5.7; tests must not change it."""
     with innodb.folder() as path:
         job = Job("mysql-5.7", path)
         outcome = job.load()
@@ -117,7 +118,7 @@ def loaded() -> Iterator[Path]:
 
 @pytest.fixture
 def closed(loaded: Path, root: Path) -> Job:
-    """A copy of it, for one test."""
+    """Return a copy of the loaded database for one test."""
     subprocess.run(["cp", "-a", "--reflink=auto", str(loaded / "database"), str(root)], check=True)
     return Job("mysql-5.7", root)
 
@@ -138,7 +139,7 @@ def test_a_database_is_loaded_checked_run_and_checked_again(
 ) -> None:
     job = Job(name, root, page_bytes)
     if (name, page_bytes) == ("mysql-5.7", PAGE_BYTES):
-        job = request.getfixturevalue("closed")  # The load is that of the other tests of this file.
+        job = request.getfixturevalue("closed")  # The load is shared with the other tests of this file.
     else:
         loaded = job.load()
         assert loaded.kind == "ok", loaded
@@ -153,7 +154,7 @@ def test_a_database_is_loaded_checked_run_and_checked_again(
     assert "innodb_buffer_pool_size" in result["engine_conf"]
     assert job.edges["end"]["pages_read"] > job.edges["start"]["pages_read"]
     assert job.passed(result["delivered_orders"]) == [True] * 13
-    # Without the deliveries that the run counted, condition 11 must notice them.
+    # If the deliveries of the run are not counted, condition 11 must notice them.
     assert job.passed([]) == [True] * 11 + [False, True]
     assert job.processes() == []
 
@@ -235,7 +236,7 @@ def test_a_server_that_is_stopped_in_the_window_fails_the_run_in_bounded_time(cl
             frozen_at.append(time.monotonic())
 
     outcome = closed.run(1_000_000, freeze)
-    # 30 s of patience, and what it takes to end everybody.
+    # 30 s of patience, and the time to end all processes.
     assert 25 < time.monotonic() - frozen_at[0] < 75
     assert outcome.kind == "io"
     assert outcome.failure is not None

@@ -1,4 +1,4 @@
-"""Private servers, really booted: made, started, read back, stopped; and what is said when something is wrong."""
+"""Private servers, really booted: made, started, read back, stopped; and the messages for faults."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def mysql() -> Build:
 
 
 class New:
-    """A new data directory of each build and page size, made once; a test gets a copy of it."""
+    """A new data directory of each build and page size, made once; each test gets a copy."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -56,7 +56,7 @@ class New:
         return self._copied(made, root, build, page_size_bytes)
 
     def with_accounts(self, root: Path, build: Build) -> tuple[innodb.Place, data_folder.Identity]:
-        """One that has the accounts of a load too."""
+        """Return a data directory that also has the accounts of a load."""
         made = self.root / f"{build.name}-accounts"
         if not made.exists():
             made.mkdir(mode=0o711)
@@ -77,18 +77,18 @@ def new() -> Iterator[New]:
 
 @pytest.fixture
 def place(mysql: Build, root: Path, new: New) -> innodb.Place:
-    """A new data directory of MySQL 5.7."""
+    """Return a new data directory of MySQL 5.7."""
     return new.at(root, mysql)
 
 
 @pytest.fixture
 def known(mysql: Build, root: Path, new: New) -> tuple[innodb.Place, data_folder.Identity]:
-    """The same with the accounts of a load, and which they are."""
+    """Return a data directory with the accounts of a load, and these accounts."""
     return new.with_accounts(root, mysql)
 
 
 def gone(pid: int, within_seconds: float = 5.0) -> bool:
-    """Has the process ended? A zombie has: only its parent's notice is outstanding."""
+    """Return whether the process has ended. A zombie counts as ended: only its parent has not reaped it yet."""
     deadline = time.monotonic() + within_seconds
     while time.monotonic() < deadline:
         try:
@@ -117,7 +117,7 @@ def sleep_and_be_stopped(server: PrivateServer, pids: list[int]) -> None:
     pids.append(server.pid)
     with closing(server.connect(patient=True)) as connection:
         with signs_of_life.signs_of_life(lambda event: None, "sleeping", server.listen):
-            # Slow is no fault: longer than the limit, while the server answers others.
+            # A slow statement is not a fault: it takes longer than the limit, while the server answers others.
             assert connection.rows("SELECT SLEEP(4)") == [(0,)]
         with signs_of_life.signs_of_life(lambda event: None, "sleeping", server.listen):
             os.kill(server.pid, signal.SIGSTOP)
@@ -357,9 +357,9 @@ def test_trees_counted_in_the_files_hold_every_row(name: str, root: Path, new: N
     assert (table["name"], index["name"]) == ("t", "by_k")
     assert table["rows"] == index["rows"] == rows
     assert table["level_pages"][0] == 1
-    # Each level points to every page of the next, from pages that hold some hundreds of pointers.
+    # Each level points to every page of the next level, from pages with some hundreds of pointers.
     assert table["height"] == 3
     assert table["leaf_pages"] * 4096 > rows * 70
     pages = sum(sum(tree["level_pages"]) for tree in (table, index))
-    # What is allocated besides: pages that segments hold in reserve.
+    # The other allocated pages are those that segments reserve.
     assert 1.0 <= stored["allocated_bytes"] / (pages * 4096) < 1.3

@@ -1,4 +1,5 @@
-"""Whole sweeps on private servers through the command line: killed, and over two builds with report and comparison."""
+"""Whole sweeps on private servers by the command line: killed ones, and one over two builds with report and
+comparison."""
 
 from __future__ import annotations
 
@@ -22,7 +23,7 @@ pytestmark = pytest.mark.real
 
 
 class Place:
-    """Folders of one sweep, with the servers that were fetched already."""
+    """The folders of one sweep, with the servers that were fetched already."""
 
     def __init__(self, root: Path) -> None:
         self.root, self.out, self.data = root, root / "out", root / "data"
@@ -30,7 +31,7 @@ class Place:
             folder.mkdir(mode=0o711)
         (root / "cache" / "servers").symlink_to(servers_root())
 
-        # Other sweeps on this disk, of other tests or people, are no reason to wait.
+        # The command need not wait for other sweeps on this disk, of other tests or users.
         self.places = ("--out", str(self.out), "--data-dir", str(self.data), "--share-device")
 
     def run(self, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
@@ -47,7 +48,7 @@ class Place:
         )
 
     def servers(self) -> list[int]:
-        """Living servers whose option file is below this place."""
+        """Return the living servers whose option file is below this place."""
         found = []
         for entry in Path("/proc").iterdir():
             try:
@@ -59,13 +60,13 @@ class Place:
         return found
 
     def sockets(self) -> list[str]:
-        """Sockets below this place that somebody listens on (proc_net(5): unix)."""
+        """Return the listening sockets below this place (proc_net(5): unix)."""
         return [line.split()[-1] for line in Path("/proc/net/unix").read_text().splitlines() if str(self.root) in line]
 
 
 @pytest.fixture(scope="module")
 def place() -> Iterator[Place]:
-    """One for all: what one sweep loaded the next one finds."""
+    """Yield one place for all tests: each sweep finds the data that an earlier one loaded."""
     with innodb.folder() as path:
         yield Place(path)
 
@@ -84,7 +85,7 @@ def test_after_a_kill_of_the_command_line_neither_worker_nor_server_nor_socket_i
     assert servers
     os.kill(process.pid, signal.SIGKILL)
     process.communicate()
-    # A server's first thread may be gone before the others have let go of the socket.
+    # A server's first thread may end before its other threads have closed the socket.
     left = lambda: any(is_alive(pid) for pid in (*workers, *servers)) or place.servers() or place.sockets()  # noqa: E731
     wait_until(lambda: not left(), "worker, server and socket to end", 5)
 
@@ -105,12 +106,12 @@ def test_a_point_the_server_will_not_start_with_fails_and_the_others_are_measure
     assert (failure["kind"], failure["where"]) == ("usage", "var.innodb_io_capacity")
     assert "1 run failed because settings or statements were refused, which trying again does not mend" in done.stderr
     assert place.servers() == []
-    # What the sweep that was killed left is gone with this one.
+    # This sweep has removed what the killed one left.
     assert list((place.data / ".bufferlab-work").glob("*/*")) == []
 
 
 def experiments_of_docs() -> list[str]:
-    """The experiments that docs/questions.md names and that run on MySQL and MariaDB."""
+    """Return the experiments that docs/questions.md names and that run on MySQL and MariaDB."""
     named = dict.fromkeys(re.findall(r"bufferlab run ([a-z-]+)", (core.ROOT / "docs/questions.md").read_text()))
     texts = {name: core.ROOT / "experiments" / name / "experiment.toml" for name in named}
     return [name for name, file in texts.items() if file.is_file() and re.search(r"innodb|mysql", file.read_text())]
@@ -130,9 +131,9 @@ def test_an_experiment_of_the_docs_runs_on_todays_servers_without_a_failed_check
     answer = json.loads(done.stdout)
     assert all(point["status"] == "ok" for point in answer["points"])
     checks = {check["name"]: check for check in answer["checks"]}
-    # How busy the host's other guests are is not asked here.
+    # This test does not check whether other guests of the host were busy.
     assert [check for name, check in checks.items() if check["status"] == "failed" and name != "stolen_time"] == []
-    # Bytes that the server counts, and those that the kernel counts for it.
+    # The check compares the bytes that the server counts with those that the kernel counts for it.
     assert checks["process_read_bytes"]["status"] == "passed", checks["process_read_bytes"]
 
 

@@ -24,7 +24,7 @@ from support.synthetic_postgres import memory_split
 pytestmark = [pytest.mark.slow, pytest.mark.figures]
 pytest.importorskip("typst", reason="typst is not installed (requirements-pdf.lock)")
 
-#: Five points, five repetitions: as `run buffer-size` does it.
+#: Five points and five repetitions, like `run buffer-size`.
 DEFAULT = Sweep(truths=BUFFER_SIZE, blocks=5)
 MOST_PAGES = 12
 HOSTILE = '#panic("x") *bold* $x$ <label> @ref \\u{41} <b>&amp; "]#'
@@ -68,7 +68,7 @@ def test_a_default_sweep_has_at_most_twelve_pages_with_every_chapter(sweep: Swee
 
 
 def test_no_heading_is_parted_from_its_table_and_no_table_leaves_one_row_on_a_page(tmp_path: Path) -> None:
-    """Tables of every length at every height of a page: three rows or more stand together, below their headings."""
+    """Tables of every length at every height of a page: at least three rows stay together, below their headings."""
     draw = random.Random(1)
     blocks: list[dict[str, Any]] = []
     for place in range(40):

@@ -1,4 +1,4 @@
-"""Pools far larger than what is touched, on every family: the warm-up ends although the pool never fills."""
+"""Pools far larger than the touched pages, on every family: the warm-up ends although the pool never fills."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_a_pool_with_room_for_everything_is_warm_long_before_it_has_as_many_tran
     with innodb.folder() as root:
         (root / "cache").mkdir(mode=0o711)
         (root / "cache" / "servers").symlink_to(servers_root())
-        # The caps of both experiments fail a run.
+        # With both experiments a warm-up that reaches its cap fails the run.
         options = ["--sweep", "pool_size=1GiB", "--repetitions", "1", "--transactions", "500", "--share-device"]
         arguments = [*experiment, *engine, *options, "--out", root / "out", "--data-dir", root / "data", "--json"]
         done = prepared.run(["run", *arguments], core.environment(root), 600)
@@ -45,5 +45,5 @@ def test_a_pool_with_room_for_everything_is_warm_long_before_it_has_as_many_tran
         warm_up = record.run.warm_up
         assert warm_up is not None
         assert warm_up.gate == "no_new_pages"
-        # 1 GiB has 65,536 frames at least.
+        # 1 GiB has at least 65,536 frames.
         assert 10_000 <= warm_up.transactions < 30_000

@@ -1,4 +1,5 @@
-"""Builds learn their sites on private copies: right sites are taken, wrong ones refused, and nothing is left behind."""
+"""Builds learn their sites on private copies: right sites are accepted, wrong ones refused, and nothing is left
+behind."""
 
 from __future__ import annotations
 
@@ -45,7 +46,7 @@ CALL = 0xE8
 
 @pytest.fixture
 def root(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A folder with a cache of its own, in which nothing of a learner is left in the end."""
+    """Yield a folder with a separate cache; at the end no file of a learner may be left in it."""
     with innodb.folder() as root:
         monkeypatch.setenv("BUFFERLAB_CACHE", str(root / "cache"))
         yield root
@@ -55,7 +56,7 @@ def root(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 
 def descriptors() -> list[str]:
-    """What this process has open."""
+    """Return the open files of this process."""
     links = []
     for one in Path("/proc/self/fd").iterdir():
         with suppress(OSError):
@@ -64,12 +65,12 @@ def descriptors() -> list[str]:
 
 
 def left(root: Path) -> list[str]:
-    """The folders of learners below a folder with a cache."""
+    """Return the folders of learners below a folder with a cache."""
     return [place.name for place in (root / "cache/learning").glob("*")]
 
 
 def recorders() -> list[str]:
-    """The recorders that can prove a build here."""
+    """Return the recorders that can prove a build on this host."""
     try:
         native().live_trace_check()
     except Exception as error:
@@ -79,7 +80,7 @@ def recorders() -> list[str]:
 
 
 def shipped(build: Build) -> dict[str, Any]:
-    """The entry of page_sites.toml of a build; skips, loudly, without one."""
+    """Return a build's entry of page_sites.toml; skip the test with a message if there is none."""
     table = tomllib.loads(registry.family(build.flavour).page_sites_table.read_text())["build"]
     digest = page_sites.text_sha256(build.binary)
     for entry in table:
@@ -97,7 +98,8 @@ def test_a_build_learns_the_sites_that_a_person_found(name: str, root: Path) -> 
     assert outcome.entry.proof["by"] == recorders()
     assert len(steps) == 2 + len(recorders())
     for one in outcome.proofs:
-        # Sessions stamp their records by themselves: two that meet at a page may stand in the other order.
+        # Sessions take the times of their records themselves: two that access one page at once may be in the other
+        # order.
         assert one.came_again + one.absent <= 5
         assert one.resident_pages == Resident(512, 512, 512)
     learning.keep(outcome.entry, None)
@@ -110,9 +112,10 @@ def test_a_build_learns_the_sites_that_a_person_found(name: str, root: Path) -> 
         assert (known and known.settings) == (outcome.entry.settings if not in_use or "links" in recorders() else None)
     ours = {tuple(site["kinds"]): site for site in outcome.entry.settings["site"]}
     assert sorted(ours) == [("create",), ("evict",), ("get",), ("get", "read")]
-    # Learning finds no places of changed and written pages.
+    # `learn` finds no sites of changed and written pages.
     for theirs in (site for site in shipped(build)["site"] if not {"dirty", "write"} & {*site["kinds"]}):
-        # A person chose the probe of reads in 15, and there the entry of what the victim's function calls.
+        # For version 15 a person chose the site of reads and, for evictions, the entry of the function that the
+        # victim's function calls.
         is_same = theirs["byte"] == CALL or theirs["kinds"] == ["get"]
         assert is_same == (build.numbers[0] >= 16 or theirs["kinds"] == ["get"])
         site = ours[tuple(theirs["kinds"])]
@@ -122,7 +125,8 @@ def test_a_build_learns_the_sites_that_a_person_found(name: str, root: Path) -> 
         assert (site["offset"], site["byte"], site.get("inside")) == tuple(
             theirs.get(key) for key in ("offset", "byte", "inside")
         )
-        # The name may have what the compiler added, and a read has lost its strategy: it has the IOContext.
+        # The name may have a suffix of the compiler, and the record of a read has the IOContext in place of the
+        # strategy.
         assert site["at"].split(".")[0] == theirs["at"]
         assert site["fetch"][:8] == theirs["fetch"][:8]
         if theirs["kinds"] == ["get", "read"]:
@@ -132,7 +136,7 @@ def test_a_build_learns_the_sites_that_a_person_found(name: str, root: Path) -> 
 
 
 def places(settings: Mapping[str, Any]) -> list[tuple[Any, ...]]:
-    """The sites that both a person and names alone find on MySQL: all but those that a count of gets leads to."""
+    """Return the sites that both a person and names alone find on MySQL: all but those found by the count of gets."""
     return sorted(
         (site["kinds"], site["offset"], site["byte"], site["fetch"])
         for site in settings["site"]
@@ -149,8 +153,8 @@ def test_a_build_of_mysql_learns_the_places_that_a_person_found(name: str, root:
     assert outcome.entry.proof["by"] == recorders(), steps
     for one in outcome.proofs:
         assert one.came_again + one.absent <= 5
-        # The question for the list moves a few pages itself. The cleaner keeps 100 of 512 frames free, and more when it
-        # has just run: 376 to 512 pages were seen.
+        # The question for the list moves a few pages itself. The cleaner keeps 100 of 512 frames free, and more just
+        # after a round: 376 to 512 pages were seen.
         assert one.resident_pages.both > 0.9 * one.resident_pages.listed > 300
     learning.keep(outcome.entry, None)
     assert learnt.of_build(page_sites.text_sha256(build.binary), build.binary) == outcome.entry
@@ -167,7 +171,7 @@ def of_kinds(settings: dict[str, Any], *kinds: str) -> dict[str, Any]:
 
 
 def evictions_of_dropped_pages(settings: dict[str, Any], build: Build) -> None:
-    """The other function that takes pages out of the table: InvalidateBuffer."""
+    """Move the site to the other function that takes pages out of the table of pages: InvalidateBuffer."""
     victim = of_kinds({"site": shipped(build)["site"]}, "evict")["offset"]
     rest = [site for site in settings["site"] if site["offset"] != victim]
     assert len(rest) == len(settings["site"]) - 1
@@ -207,7 +211,7 @@ WRONG: list[tuple[Callable[[dict[str, Any], Build], None], str]] = [
 def plant(
     monkeypatch: pytest.MonkeyPatch, build: Build, change: Callable[[dict[str, Any], Build], None]
 ) -> dict[str, Any]:
-    """Change what is proposed for a build; return it."""
+    """Change the proposed sites of a build; return the build."""
     lesson = registry.family(build.flavour).lesson
     assert lesson
     settings = candidates.proposed(build.binary, build.binary, lesson)
@@ -321,7 +325,7 @@ def test_a_server_that_cannot_list_its_pages_is_refused_with_the_way_to_help_it(
     "step",
     [
         "recording which evictions", "comparing by code",
-        # It looks at all programs of the kernel.
+        # The test lists all programs of the kernel.
         pytest.param("comparing by the kernel's links", marks=pytest.mark.alone),
     ],
 )  # fmt: skip

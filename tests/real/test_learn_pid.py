@@ -1,4 +1,5 @@
-"""`learn --pid N` on servers that run: their builds are learnt, they go on under load, and no probe meets them."""
+"""`learn --pid N` on running servers: their builds are learnt, they keep working under load, and no probe stops
+them."""
 
 from __future__ import annotations
 
@@ -21,7 +22,7 @@ pytestmark = [pytest.mark.real, pytest.mark.slow]
 
 
 def code(pid: int, path: str, offset: int) -> bytes:
-    """The byte of a program's code in a process's memory."""
+    """Return a byte of a program's code in a process's memory."""
     for line in Path(f"/proc/{pid}/maps").read_text().splitlines():
         fields = line.split(maxsplit=5)
         first, end = (int(one, 16) for one in fields[0].split("-"))
@@ -36,7 +37,7 @@ def code(pid: int, path: str, offset: int) -> bytes:
 
 @contextmanager
 def untouched(server: Served) -> Iterator[None]:
-    """The server works meanwhile, and its code has no breakpoint at any moment that is looked at."""
+    """Require that the server works meanwhile, and that its code has no breakpoint at any checked moment."""
     binary = server.server.build.binary
     sites = [(site["offset"], bytes([site["byte"]])) for site in shipped(server.server.build)["site"]]
     ended, looks, wrong = threading.Event(), [0], []
@@ -67,7 +68,7 @@ def test_a_server_that_runs_teaches_its_build_and_is_not_touched(name: str, is_r
         binary = server.server.build.binary
         digest = page_sites.text_sha256(binary)
         if is_replaced:
-            # As an update of the package does: the same build, in another file.
+            # Replace the program as an update of the package does: the same build in another file.
             newer = Path(shutil.copy2(binary, binary.with_name("newer")))
             newer.replace(binary)
         with untouched(server), of_process.opened(server.pid) as (build, program):

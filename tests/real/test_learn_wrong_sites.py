@@ -1,6 +1,7 @@
 """Places that are nearly right are refused on real servers: attempts, other functions, other registers.
 
-The nine of InnoDB are those by which a former experiment was tried on MySQL 8.0.12; PostgreSQL has one like each.
+An earlier experiment was tried with the same nine places of InnoDB on MySQL 8.0.12; each has a similar place on
+PostgreSQL.
 """
 
 from __future__ import annotations
@@ -28,16 +29,16 @@ INIT_FOR_READ = "_ZL22buf_page_init_for_read9page_id_tmRN10buf_pool_t10hash_chai
 WRITE_COMPLETE = "_ZN10buf_page_t14write_completeEbbj"
 GET_GEN = "_Z16buf_page_get_gen9page_id_tm14rw_lock_type_tP11buf_block_tmP5mtr_tP7dberr_t"
 SAVED_FRAME = bytes.fromhex("554889e5")
-"""What most functions begin with; the next instruction is a push, too."""
+"""The code at the start of most functions; the next instruction is a push, too."""
 OF_FRAME = ["+0(%di)", "\\0", "\\0", "%di"]
-"""The values of a record where the first argument is the frame's `buf_page_t`, which begins with its page."""
+"""The values of a record if the first argument is the frame's `buf_page_t`, which begins with its page."""
 OF_TAG = [*(f"+{at}(%di)" for at in range(0, 20, 4)), "\\1", "\\0", "\\0", "\\1", "\\0"]
-"""The values of a record where the first argument is a `BufferDesc` or a `BufferTag`: both begin with the page."""
+"""The values of a record if the first argument is a `BufferDesc` or a `BufferTag`; both begin with the page."""
 Planted = Callable[[dict[str, Any], Build], None]
 
 
 def moved(kinds: tuple[str, ...], symbol: str, fetch: list[str], behind: int = 0) -> Planted:
-    """The accesses of these kinds are where a function begins, or some bytes behind."""
+    """Move the site of these accesses to a function's entry, or `behind` bytes after it."""
 
     def change(settings: dict[str, Any], build: Build) -> None:
         sites = settings["site"]
@@ -52,7 +53,7 @@ def moved(kinds: tuple[str, ...], symbol: str, fetch: list[str], behind: int = 0
 
 
 def fetched(kinds: tuple[str, ...], values: Mapping[int, str]) -> Planted:
-    """The accesses of these kinds are where they are, and some of their values are elsewhere."""
+    """Keep the site of these accesses, and take some of their values from other places."""
 
     def change(settings: dict[str, Any], build: Build) -> None:
         for site in (site for site in settings["site"] if tuple(site["kinds"]) == kinds):
@@ -62,11 +63,11 @@ def fetched(kinds: tuple[str, ...], values: Mapping[int, str]) -> Planted:
 
 
 def right(settings: dict[str, Any], build: Build) -> None:
-    """Nothing is changed."""
+    """Change nothing."""
 
 
 def planted(build: Build, change: Planted, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Learn a build from the sites of page_sites.toml with a change; return what is wrong with them."""
+    """Learn a build from the sites of page_sites.toml with a change; return the faults that `learn` reports."""
     known = shipped(build)
     sites = [dict(site) for site in known["site"] if not {"dirty", "write"} & {*site["kinds"]}]
     settings = {**{name: known[name] for name in ("fields", "modes_if_in_pool") if name in known},
@@ -83,7 +84,7 @@ def planted(build: Build, change: Planted, monkeypatch: pytest.MonkeyPatch) -> l
 
 @pytest.fixture(autouse=True)
 def links() -> None:
-    """Skips, loudly, where the kernel's links do not work."""
+    """Skip the test with a message if the kernel's links do not work."""
     if recorders() == ["inside"]:
         pytest.skip("NOT TESTED: only the kernel's links are safe at a wrong place")
 

@@ -1,4 +1,5 @@
-"""Attaching to servers that run: what is recorded is what they counted, and they go on, whatever becomes of us."""
+"""Attaching to running servers: the recorded accesses equal the counted ones, and the servers keep working in any
+case."""
 
 from __future__ import annotations
 
@@ -58,10 +59,10 @@ ANY = [
         )
     ),
 ]
-"""Builds whose calls are followed: any, whether its sites are known or not."""
+"""Builds whose calls are followed: any build, with known sites or not."""
 ONE = ["mysql-5.7"]
 RELEASES = ["", "5.15.0-91-generic"]
-"""This kernel, and one that has no link of many places."""
+"""This kernel, and a release without links of many places."""
 _HOLD = """\
 import sys, time
 from pathlib import Path
@@ -77,7 +78,7 @@ time.sleep(600)
 
 @pytest.fixture(autouse=True)
 def kernel() -> None:
-    """Skips, loudly, where the kernel watches no program for us."""
+    """Skip the test with a message if this kernel cannot watch a program for us."""
     try:
         native().live_trace_check()
     except Exception as error:
@@ -86,7 +87,7 @@ def kernel() -> None:
 
 @dataclass(frozen=True)
 class OfKernel(live_trace.SitePlan):
-    """A plan that is carried out as on a kernel of another release."""
+    """A plan that is attached as on a kernel of another release."""
 
     release: str = ""
 
@@ -96,7 +97,7 @@ class OfKernel(live_trace.SitePlan):
 
 @dataclass
 class Served:
-    """A server with a table larger than its pool, and what to ask of it."""
+    """A server with a table larger than its pool, and the questions to it."""
 
     server: PrivateServer
     root: Path
@@ -111,7 +112,7 @@ class Served:
 
     @property
     def facts(self) -> Facts:
-        """What a look at it would say."""
+        """Return the facts that a look at the server would find."""
         pool_bytes = 2 << 20 if self.flavour == "postgres" else 6 << 20
         page_bytes = 8192 if self.flavour == "postgres" else 16384
         version, numbers = self.server.build.version, self.server.build.numbers[:2]
@@ -138,7 +139,7 @@ class Served:
                 connection.ask(f"INSERT INTO t VALUES {rows}")
 
     def work(self, statements: int = STATEMENTS, seed: int = 1) -> None:
-        """Statements of one session, which ends: PostgreSQL tells its counts then."""
+        """Run statements in one session, and end it: PostgreSQL publishes the session's counts then."""
         chosen = np.random.default_rng(seed).integers(0, ROWS, statements).tolist()
         with closing(self.server.connect("bufferlab")) as connection:
             for place, number in enumerate(chosen):
@@ -148,16 +149,16 @@ class Served:
                     connection.ask(f"UPDATE t SET v = v + 1 WHERE id = {number}")
 
     def counted(self) -> Mapping[str, int]:
-        """The server's own counts of gets and of reads."""
+        """Return the server's own counts of gets and of reads."""
         with closing(self.server.connect("bufferlab")) as connection:
             if self.flavour == "postgres":
-                # A session tells its counts when it ends, a moment after its client has left.
+                # A session publishes its counts when it ends, a moment after its client has disconnected.
                 others = "SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend'"
                 wait_until(lambda: connection.ask(others)[1] == [(1,)], "the other sessions to end")
                 counts = "SELECT sum(blks_hit), sum(blks_read) FROM pg_stat_database"
                 ((hits, reads),) = connection.ask(counts)[1]
                 return {"get": int(hits + reads), "read": int(reads)}
-            # Purge works on behind the statements.
+            # Purge continues after the statements have ended.
             found: dict[str, int] = {}
             while found != (found := self._counted(connection)):
                 time.sleep(0.5)
@@ -170,7 +171,8 @@ class Served:
 
     @contextmanager
     def working(self) -> Iterator[None]:
-        """A load in two sessions meanwhile, which must succeed; paced, so that a busy machine does not change it."""
+        """Run a load in two sessions meanwhile, which must succeed; it is paced, so that a busy machine does not change
+        it."""
         ended, failed = threading.Event(), []
 
         def work(seed: int) -> None:
@@ -194,13 +196,13 @@ class Served:
         assert failed == []
 
     def require_untouched(self) -> None:
-        """No probe is in the process: attaching would refuse it."""
+        """Require that the process has no probe: attaching would refuse it."""
         with self.attached("full"):
             pass
 
 
 def copied(build: Build, root: Path) -> Build:
-    """The same build in a folder of its own: other tests run it too, and an attachment is refused then."""
+    """Return the same build in a separate folder: if other tests run the same file, attaching is refused."""
     top = next(parent for parent in build.binary.parents if parent.parent.name == "servers")
     shutil.copytree(top, root / "build", symlinks=True)
     moved = {
@@ -213,7 +215,7 @@ def copied(build: Build, root: Path) -> Build:
 
 @contextmanager
 def served(name: str, root: Path, moved: Callable[[Build, Path], Build] = copied) -> Iterator[Served]:
-    """A server in a folder, on which the table is."""
+    """Yield a server in a folder, with the table loaded."""
     if name.startswith("postgres"):
         of_postgres = postgres.Place(moved(postgres.build(name), root), root).initialise()
         with of_postgres.server(connections=20, settings={"shared_buffers": "2MB"}) as server:
@@ -223,7 +225,7 @@ def served(name: str, root: Path, moved: Callable[[Build, Path], Build] = copied
         return
     place = innodb.Place(moved(innodb.build(name), root), root).initialise()
     identity = place.with_accounts()
-    # Models presume that changes are not buffered; MariaDB from 11 on has no such setting.
+    # The models assume that changes are not buffered; MariaDB from 11 on has no such setting.
     settings = {"innodb_buffer_pool_size": str(6 << 20), "loose_innodb_change_buffering": "none"}
     with place.server((identity.user, identity.password), settings=settings, connections=20) as server:
         made = Served(server, root)
@@ -238,7 +240,8 @@ def server(request: pytest.FixtureRequest) -> Iterator[Served]:
 
 
 def require_calls_counted(server: Served) -> None:
-    """The pages that calls read into frames are those that the server counts, and nearly all frames become known."""
+    """Require that the pages that calls read into frames equal the server's count, and that nearly all frames become
+    known."""
     before = server.counted()
     with server.attached("misses") as trace:
         for seed in range(3):
@@ -250,13 +253,13 @@ def require_calls_counted(server: Served) -> None:
     print(server.server.build.name, seen, growth, {name: outcome[name] for name in ("reader_cpu_ns", "detach_ns")})
     assert (told.ended, outcome["lost"], outcome["left_out_calls"]) == ("whole", 0, 0)
     assert growth > 1500
-    # Between the counters and the trace sessions come and go, which read a few pages of the catalogue.
+    # Between the counters and the trace sessions begin and end, which read a few pages of the catalogue.
     assert growth * 0.97 - 50 <= seen["read_pages"] <= growth + 20
     assert seen["unnamed_pages"] < 0.25 * seen["read_pages"]
     assert seen["odd_reads"] == 0
     kinds = [int((told.columns["kind"] == KINDS.index(name)).sum()) for name in ("read", "evict", "get")]
     assert kinds[2] == 0
-    # In so small a pool InnoDB's free list is a large part: pages leave a good while before their frames are filled.
+    # In such a small pool InnoDB's free list is a large part: pages are evicted a while before their frames are filled.
     if told.cannot_say is None:
         assert kinds[0] > 500
         assert kinds[1] >= 0.9 * kinds[0]
@@ -270,11 +273,11 @@ def test_misses_of_any_build_are_the_pages_that_it_counts_as_read(server: Served
 
 
 def require_counted(server: Served, release: str) -> None:
-    """What `full` records is what the server counts, but for what it does between the counters and the trace."""
+    """Require that `full` records what the server counts, except for accesses between the counters and the trace."""
     before = server.counted()
     with server.attached("full", release=release) as trace:
         server.work()
-        # Sessions that last milliseconds.
+        # Sessions of a few milliseconds each.
         for seed in range(20):
             server.work(10, seed)
         server.counted()
@@ -290,7 +293,7 @@ def require_counted(server: Served, release: str) -> None:
     assert kinds["evict"] > 500
     gets = kinds["get"] + kinds["get_if_in_pool"]
     if server.server.build.name.startswith("mariadb"):
-        # It does not count optimistic gets (page_sites.toml).
+        # The server does not count optimistic gets (page_sites.toml).
         assert gets > 0.9 * growth["get"]
     else:
         assert growth["get"] * 0.95 - 2000 <= gets <= growth["get"] * 1.005
@@ -300,7 +303,7 @@ def require_counted(server: Served, release: str) -> None:
     assert (len(told.relations) > 0) == (server.flavour == "postgres")
 
 
-# A site of PostgreSQL 15 has a counter that must be raised before it is passed.
+# A site of PostgreSQL 15 is passed only after a counter was raised.
 @pytest.mark.parametrize(
     "server", [*(pytest.param(name, marks=pytest.mark.servers) for name in ("postgres-15", "postgres-18")),
                "postgres-17"], indirect=True)  # fmt: skip
@@ -321,13 +324,13 @@ def test_a_list_of_postgresqls_buffers_names_every_frame_and_its_log_is_none_of_
             outcome = trace.finish()
             told = recorded(trace)
     seen, frames = outcome["frames"], server.facts.pool_size_bytes // server.facts.page_size_bytes
-    # Until the list is taken, the work has touched some frames anew: those keep what its calls showed.
+    # Before the list is taken, the load has read into some frames again: for those the calls decide.
     assert (seen["used_lists"], seen["frames"]) == (1, frames)
     assert seen["listed_frames"] > 0.2 * frames
-    # Only reads before the list are into frames of unknown pages, but for a few that left unseen.
+    # Only reads before the list are into frames of unknown pages, except for a few pages whose eviction was not seen.
     assert seen["unnamed_pages"] < 1.5 * frames
     assert told.cannot_say is None
-    # Rows are changed in place: the work makes few pages, and the log, whose buffers lie in the same memory, none.
+    # Rows are changed in place: the load makes few pages, and none of the log, whose buffers are in the same memory.
     assert seen["created_pages"] < 0.1 * seen["written_pages"]
 
 
@@ -402,7 +405,8 @@ def test_another_server_of_the_binary_is_not_mixed_in_and_one_that_dies_ends_the
         second.mkdir(mode=0o711)
         family.Place(server.server.build, second).initialise()
         told = trace.told()
-        # Where sessions are processes, another server's are stopped too, and told.
+        # If sessions are processes, the kernel also stops another server's processes, and the trace reports these
+        # stops.
         assert (told["other_stops"] > 0) == bool(told["other_processes"]) == (server.flavour == "postgres")
         assert server.pid not in told["other_processes"]
         server.work(100)

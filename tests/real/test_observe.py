@@ -1,4 +1,4 @@
-"""Looking at a real server: it tells what its own counters say under a known load; an idle one stays as it is."""
+"""A look at a real server: it shows the server's own counts under a known load, and leaves an idle server as it is."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ TRANSACTIONS = "SELECT SUM(COUNT_STAR) FROM performance_schema.events_transactio
 
 @pytest.fixture(autouse=True)
 def two_samples_a_second(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A look waits for samples most of its time; tests/cli/test_observe_command.py has those of a user."""
+    """A look mostly waits for samples; tests/cli/test_observe_command.py tests the user's interval."""
     monkeypatch.setattr(observation, "_INTERVAL_SECONDS", 0.5)
 
 
 class Load:
-    """A listener that does a known load in the first second, and asks to stop after three rows."""
+    """A listener that runs a known load in the first second, and requests a stop after three rows."""
 
     def __init__(self, work: Callable[[], object] | None = None, stop_after: int = 3) -> None:
         self.work, self.stop_after, self.rows = work, stop_after, 0
@@ -93,7 +93,8 @@ def _filled(connection: Any) -> None:
 
 
 def _at_rest(connection: Any) -> None:
-    """Wait until MySQL 9 has written what was committed before into its table of GTIDs, by a transaction of its own."""
+    """Wait until MySQL 9 has written earlier commits into its table of GTIDs, which it does in a separate
+    transaction."""
     counted: list[tuple[Any, ...]] = []
     while counted != (counted := connection.rows(TRANSACTIONS)):
         time.sleep(1)
@@ -126,7 +127,7 @@ def test_counts_are_those_of_the_server_itself(mysql: tuple[PrivateServer, str])
     assert totals["statements"] == SELECTS + 4
     assert seen.facts.transactions == "transaction"
     assert totals["transactions"] == transactions[1] - transactions[0]
-    # MySQL 9 opens a table by a transaction of its own.
+    # MySQL 9 opens a table in a separate transaction.
     assert SELECTS // 2 + 1 <= totals["transactions"] <= SELECTS // 2 + 2, "Handler_commit would be another number"
     assert SELECTS <= totals["page_gets"] <= gets
     assert seen.time_ratio is not None
@@ -207,7 +208,7 @@ def test_counts_are_those_of_postgresql_itself(postgresql: tuple[PrivateServer, 
         connection.rows("SELECT pg_stat_force_next_flush()")
         seen = look(url, Load(work))
     totals = seen.window.totals
-    # An autovacuum worker may come by; the launcher commits nothing.
+    # An autovacuum worker may run meanwhile; the launcher commits nothing.
     assert SELECTS + 1 <= totals["transactions"] <= SELECTS + 10
     assert 2 * SELECTS <= totals["page_gets"] <= 10 * SELECTS
     assert seen.time_ratio is None
@@ -218,11 +219,11 @@ def test_counts_are_those_of_postgresql_itself(postgresql: tuple[PrivateServer, 
 
 WIDE = "SELECT g AS id, repeat('x', 800) AS filler FROM generate_series(1, 24000) AS g"
 WIDE_PAGES = 24_000 // 9
-"""Nine rows fill a page. The pool has 2,048."""
+"""The pages of the table `wide`: nine rows fill a page. The pool has 2,048 pages."""
 
 
 def _scan(server: PrivateServer, *before: str, scans: int = 5, table: str = "wide") -> None:
-    """Scan a table so many times in a session that publishes its counts before it drops its own tables."""
+    """Scan a table `scans` times in a session that publishes its counts before it drops its own tables."""
     with closing(server.connect("postgres")) as connection:
         for statement in ("SET max_parallel_workers_per_gather = 0", *before):
             connection.rows(statement)
@@ -233,7 +234,8 @@ def _scan(server: PrivateServer, *before: str, scans: int = 5, table: str = "wid
 
 @pytest.fixture(scope="module")
 def wide(postgresql: tuple[PrivateServer, str]) -> tuple[PrivateServer, str]:
-    """The server with a table larger than its pool, which has been scanned once: its rows are known as committed."""
+    """Return the server with a table larger than its pool, already scanned once, so that its rows have their hint
+    bits."""
     server, _ = postgresql
     with closing(server.connect("postgres")) as connection:
         for statement in (f"CREATE TABLE wide AS {WIDE}", "CHECKPOINT"):
@@ -243,7 +245,7 @@ def wide(postgresql: tuple[PrivateServer, str]) -> tuple[PrivateServer, str]:
 
 
 def _require_the_reads_of_proc(seen: Seen, pages: float) -> None:
-    """Require that the pages are those that the server's processes read by /proc/PID/io."""
+    """Require that the pages equal those that the server's processes read by /proc/PID/io."""
     host = seen.inside.host
     assert isinstance(host, HostWork)
     assert host.read_bytes
@@ -352,13 +354,13 @@ def test_a_reset_of_the_statistics_is_said_and_no_count_is_negative(postgresql: 
 def test_the_crash_of_a_session_of_postgresql_is_said_to_be_a_restart(
     postgresql: tuple[PrivateServer, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The first process and its start stay; shared_buffers and the statistics begin anew."""
+    """The first process and its start time stay; shared_buffers and the statistics start again."""
     server, url = postgresql
-    monkeypatch.setattr(observation, "_INTERVAL_SECONDS", 1.0)  # It takes the server a second to be back.
+    monkeypatch.setattr(observation, "_INTERVAL_SECONDS", 1.0)  # The server needs a second to come back.
 
     def crash() -> None:
         with closing(server.connect("postgres")) as connection:
-            # A private server of ours ends after a crash; others do not.
+            # bufferlab's private servers end after a crash; other servers do not.
             connection.rows("ALTER SYSTEM SET restart_after_crash = on")
             connection.rows("SELECT pg_reload_conf()")
             time.sleep(0.5)
@@ -382,7 +384,7 @@ def test_a_real_restart_is_survived_and_said(tmp_path: Path) -> None:
         place = innodb.Place(innodb.build("mariadb-10.11"), path).initialise()
         identity = place.with_accounts()
         patch.setenv("BUFFERLAB_PASSWORD", identity.password)
-        patch.setattr(observation, "_INTERVAL_SECONDS", 1.0)  # The server says its age in whole seconds.
+        patch.setattr(observation, "_INTERVAL_SECONDS", 1.0)  # The server reports its uptime in whole seconds.
         login = (identity.user, identity.password)
         first, second = place.server(login), place.server(login)
         first.__enter__()

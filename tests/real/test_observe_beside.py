@@ -1,4 +1,4 @@
-"""`observe` beside `run` on one window of a minute: both count the same gets and reads a transaction, within 2 %.
+"""`observe` compared with `run` on one window of a minute: gets and reads per transaction agree within 2 %.
 
 `run` divides by the transactions of its drivers, `observe` by those that the server counts.
 """
@@ -23,7 +23,7 @@ WINDOW, OBSERVED = "90s", "62s"
 TOLERANCE_RATIO = 0.02
 POOL_BYTES = 16 << 20
 ROWS = 200_000
-"""Three times the pool: most selects miss."""
+"""Rows of three times the pool, so that most selects miss."""
 INNODB = {
     "innodb_buffer_pool_size": str(POOL_BYTES),
     "innodb_lru_scan_depth": "100",
@@ -41,7 +41,7 @@ FORTY = "-- transaction: forty\n{sets}\nBEGIN;\n{selects}\nCOMMIT;\n".format(
 
 @dataclass(frozen=True)
 class Serving:
-    """A server that somebody else started, as `run` is told of it."""
+    """A server that bufferlab did not start, from the view of `run`."""
 
     engine: str
     url: str
@@ -76,7 +76,7 @@ def serving(request: pytest.FixtureRequest) -> Iterator[Serving]:
 
 
 def observed_within(bench: Bench, serving: Serving, script: Path) -> tuple[Ended, Ended]:
-    """Run the script for a window, and look at the server inside it; return how both commands ended."""
+    """Run the script for a window, and observe the server inside the window; return how both commands ended."""
     running = bench.start(
         "run", script, "--engine", serving.engine, "--server", serving.url, *serving.settings, "--quick",
         "--set", "data=hot_rows", "--set", f"rows={ROWS}", "--set", f"pool_size={POOL_BYTES >> 20}MiB",

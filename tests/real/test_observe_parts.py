@@ -1,4 +1,5 @@
-"""Looking at real servers: who fills the pool, what statements did, what else runs, and what it costs the host."""
+"""Looks at real servers: the tables that fill the pool, the work of statements, other work, and the cost for the
+host."""
 
 from __future__ import annotations
 
@@ -32,7 +33,7 @@ SECRET = "a secret"
 
 
 def until(condition: Callable[[], Any], seconds: float = 20.0) -> Any:
-    """What the condition returns when it is first true."""
+    """Return the condition's value once it is true."""
     end_s = time.monotonic() + seconds
     while not (found := condition()):
         assert time.monotonic() < end_s, condition
@@ -42,7 +43,7 @@ def until(condition: Callable[[], Any], seconds: float = 20.0) -> Any:
 
 @contextmanager
 def running(work: Callable[[], Any]) -> Iterator[None]:
-    """A statement that runs meanwhile; it may end by an error when it is killed."""
+    """Run a statement meanwhile; it may end by an error when it is killed."""
 
     def quietly() -> None:
         with suppress(pymysql.MySQLError, psycopg.Error):
@@ -56,7 +57,7 @@ def running(work: Callable[[], Any]) -> Iterator[None]:
 
 @contextmanager
 def looking(server: PrivateServer, user: str, password: str) -> Iterator[Query]:
-    """Questions over a session of the core's, as a look asks them."""
+    """Yield a function that asks questions over a session of the core, as a look does."""
     with closing(server.family.connect(replace(server.address, user=user, secret=password))) as connection:
 
         def query(sql: str) -> list[dict[str, object]]:
@@ -89,7 +90,8 @@ class Mysql:
     params=["mariadb-10.11", *(pytest.param(name, marks=SLOW) for name in OTHERS)],
 )
 def mysql(request: pytest.FixtureRequest) -> Iterator[Mysql]:
-    """A server with performance_schema, a table of 4,096 rows, and accounts that may look and that may not."""
+    """Yield a server with performance_schema, a table of 4,096 rows, and accounts with and without the rights of a
+    look."""
     build = innodb.build(request.param)
     with innodb.folder() as path:
         place = innodb.Place(build, path).initialise()
@@ -119,7 +121,7 @@ def test_the_pool_of_mysql_is_told_by_index(mysql: Mysql) -> None:
     assert sum(one.share_ratio for one in told.objects) == pytest.approx(1)
     own = {one.index: one for one in told.objects if one.table == "lab.t"}
     assert own.keys() == {"PRIMARY", "v"}
-    # 4,096 rows of 200 bytes and more fill 60 pages of 16 KiB and more in each tree.
+    # In each tree 4,096 rows of at least 200 bytes fill at least 60 pages of 16 KiB.
     assert all(55 < one.pages < 120 for one in own.values()), own
     assert all(one.dirty_pages <= one.pages and (one.old_pages or 0) <= one.pages for one in told.objects)
 
@@ -145,7 +147,7 @@ def test_statements_of_mysql_have_their_counts_and_no_literal(mysql: Mysql) -> N
 
 
 def _prepared(connection: Any, sql: str, times: int) -> None:
-    """Prepare a statement without parameters by the protocol, and execute it so many times."""
+    """Prepare a statement without parameters by the protocol, and execute it `times` times."""
 
     def skip(ends: int) -> None:
         while ends:
@@ -158,7 +160,7 @@ def _prepared(connection: Any, sql: str, times: int) -> None:
         connection._execute_command(COMMAND.COM_STMT_EXECUTE, struct.pack("<IBI", number, 0, 1))
         connection._read_packet()
         skip(2)
-    connection.ping()  # The server counts a statement after its answer, and before the next command.
+    connection.ping()  # The server counts a statement after its answer, but before the next command.
 
 
 def test_prepared_statements_of_mysql_are_counted_with_a_digest_or_all_together(mysql: Mysql) -> None:
@@ -186,7 +188,7 @@ def test_what_mysql_does_besides_is_seen(mysql: Mysql) -> None:
         closing(mysql.connect()) as locking,
         closing(mysql.connect()) as dumper,
     ):
-        # An age that follows the session's time zone would be five hours.
+        # If ages depended on the session's time zone, they would be five hours.
         query("SET time_zone = '+05:00'")
         old.cursor().execute("BEGIN")
         old.cursor().execute("SELECT * FROM lab.t LIMIT 1")
@@ -283,7 +285,7 @@ class Postgres:
     params=["postgres-17", *(pytest.param(name, marks=SLOW) for name in ("postgres-15", "postgres-16", "postgres-18"))],
 )
 def database(request: pytest.FixtureRequest) -> Iterator[Postgres]:
-    """A server with both extensions, a table of 4,096 rows, and roles that may look and that may not."""
+    """Yield a server with both extensions, a table of 4,096 rows, and roles with and without the rights of a look."""
     build = postgres.build(request.param)
     with postgres.folder() as path:
         place = postgres.Place(build, path).initialise()

@@ -1,6 +1,6 @@
-"""The bound of twice the pool against servers: of the second one the pool is twice as large, on the same data.
+"""The bound of twice the pool compared with servers: the second one has twice the pool and the same data.
 
-Accesses are uniform: there the curve is the straight line, so that the bound is as low as it may be.
+Accesses are uniform, so the curve is the straight line and the bound has its lowest value.
 """
 
 from __future__ import annotations
@@ -29,21 +29,21 @@ pytestmark = [pytest.mark.real, pytest.mark.slow]
 
 POOL_BYTES = 32 * MIB
 ROWS = 400_000
-"""Of 240 bytes with their overhead: about three pools."""
+"""Rows of 240 bytes with their overhead: about three pools."""
 SESSIONS = 3
 WARM_LOOKUPS = 20_000
-"""The larger pool has 8,192 pages at most, and a page is held after three lookups of it on average."""
+"""The larger pool has at most 8,192 pages; after three lookups for each page it holds nearly all it can."""
 LOOK_S = 20.0
 
 
 @dataclass
 class Data:
-    """A database on disk, and the way to serve it with a pool."""
+    """A database on disk, and the way to start a server on it with a given pool."""
 
     serve: Callable[[int], PrivateServer]
     url: Callable[[PrivateServer], str]
     unit: str
-    """What a lookup is counted as."""
+    """The counter that counts a lookup."""
 
 
 _OTHERS = [pytest.param(name, marks=pytest.mark.servers) for name in ("mysql-9", "mariadb-11.8", "postgres-18")]
@@ -93,7 +93,7 @@ def _postgres(name: str, root: Any) -> tuple[Data, str]:
 
 
 class Listener:
-    """Hears, and does what it is told after the first row."""
+    """A listener that calls a function after the first row."""
 
     requested = False
 
@@ -110,7 +110,7 @@ class Listener:
 
 @contextmanager
 def working(server: PrivateServer) -> Iterator[None]:
-    """Context manager for sessions that look up random rows; the pool is warm when it is entered."""
+    """Context manager for sessions that look up random rows; on entry the pool is warm."""
     done, is_over = [0] * SESSIONS, threading.Event()
 
     def work(session: int, connection: Any) -> None:

@@ -1,4 +1,4 @@
-"""Servers in set-ups that are not the usual one: each is looked at, or refused with 3 and a true sentence."""
+"""Servers in unusual set-ups: commands observe each, or refuse it with code 3 and a true sentence."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ pidfile = {folder}/pid
 
 
 class Cluster:
-    """A PostgreSQL on a port of the loopback, which lets everybody in; `me` is its superuser."""
+    """A PostgreSQL on a port of the loopback that accepts every login; `me` is its superuser."""
 
     def __init__(self, port: int, root: Path, process: subprocess.Popen[bytes]) -> None:
         self.port, self.root, self.process = port, root, process
@@ -78,7 +78,7 @@ def command(*arguments: str | Path, seconds: float = 100) -> subprocess.Complete
 
 
 def refused(*arguments: str | Path) -> str:
-    """What a command says that ends with 3 within 40 s."""
+    """Return the error of a command that ends with 3 within 40 s."""
     began_s = time.monotonic()
     done = command(*arguments)
     assert done.returncode == 3, done.stdout + done.stderr
@@ -115,7 +115,7 @@ def test_a_text_that_is_no_utf8_is_shown_and_ends_nothing(cluster: Cluster) -> N
     with psycopg.connect(
         host="127.0.0.1", port=cluster.port, user="me", dbname="bytes", client_encoding="SQL_ASCII"
     ) as other:
-        # The server shows what another session asks, byte by byte.
+        # The server shows another session's statement byte by byte.
         other.execute(b"SELECT '\xe9\xff'")
         seen = command("observe", cluster.url("me", "bytes"), "--duration", "2s")
     assert seen.returncode == 0, seen.stderr
@@ -163,7 +163,7 @@ def test_a_pooler_is_refused_and_its_sessions_stay_as_they_were(cluster: Cluster
         for asked in ("observe", "advise"):
             assert "a pooler such as pgbouncer answers" in refused(asked, cluster.url(port=port))
         assert "a pooler such as pgbouncer answers" in refused("doctor", "--server", cluster.url(port=port))
-        # The pooler hands its three sessions out in turn.
+        # The pooler hands out its three sessions in turn.
         for setting, usual in (("lock_timeout", "0"), ("default_transaction_read_only", "off")):
             assert {cluster.ask(f"SHOW {setting}", "shop", port=port)[0][0] for _ in range(6)} == {usual}
 
@@ -172,7 +172,7 @@ def test_a_pooler_is_refused_and_its_sessions_stay_as_they_were(cluster: Cluster
                                    "--quick", "--server")], ids=["observe", "doctor", "run"])  # fmt: skip
 def test_a_server_that_lets_one_in_and_says_nothing_is_left_soon(cluster: Cluster, asked: tuple[str, ...]) -> None:
     with pooler(cluster, "transaction", "options, extra_float_digits") as port:
-        # A paused pooler logs in whoever comes, and hands out no session.
+        # A paused pooler accepts every login, and hands out no session.
         admin = psycopg.connect(host="127.0.0.1", port=port, user="me", dbname="pgbouncer", autocommit=True)
         admin.execute(b"PAUSE", prepare=False)
         assert re.search(r"it did not (answer|finish the login) within", refused(*asked, cluster.url(port=port)))
@@ -201,13 +201,13 @@ def test_a_role_that_may_not_log_in_any_more_is_not_tried_again(cluster: Cluster
     seen = json.loads(done.stdout)
     assert done.returncode == 1
     assert seen["events"][-1]["kind"] == "refused"
-    # One try by libpq, which does not tell the code, and one by the core.
+    # One try is by libpq, which does not report the error code, and one by the core.
     assert cluster.log.read_text().count(name) - before <= 2
 
 
 @contextmanager
 def unguarded(place: innodb.Place) -> Iterator[Path]:
-    """The socket of a server on this data directory that checks no rights."""
+    """Yield the socket of a server on this data directory that checks no rights."""
     path = place.root / "open.sock"
     binary = str(place.build.binary)
     share = [f"--lc-messages-dir={place.build.share}"] if place.build.share else []

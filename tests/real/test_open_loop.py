@@ -1,4 +1,4 @@
-"""The open loop on the real engine: asked and achieved rates, saturation, and a stall that nobody may hide."""
+"""The open loop on the real engine: asked and achieved rates, saturation, and a stall that the latencies must show."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from support import windows
 
 pytestmark = [pytest.mark.real, pytest.mark.alone]
 
-# One row by its key: some microseconds of service, so that a stall stands out.
+# One row by its key takes some microseconds of service, so a stall is visible.
 QUICK = "-- transaction: quick\n\\set id random(1, 1000)\nSELECT v FROM t WHERE id = :id;\n"
-# Some milliseconds each: a few hundred a second at most.
+# Such a statement takes some milliseconds: a few hundred a second at most.
 SLOW = "-- transaction: slow\nSELECT count(*) FROM t a, t b WHERE a.id <= 100 AND a.v >= b.v;\n"
 TABLE = """-- setup
 CREATE TABLE t(id INTEGER PRIMARY KEY, v INTEGER NOT NULL);
@@ -32,7 +32,7 @@ def open_loop(rate_per_s: float, arrivals: str = "constant", patience_s: float =
 
 @pytest.fixture(scope="module")
 def table(disk: Path) -> Path:
-    """A thousand rows, which the tests only read."""
+    """Yield a database of a thousand rows, which the tests only read."""
     database = disk / "open-loop.db"
     windows.load_script(database, TABLE)
     return database
@@ -56,9 +56,9 @@ def test_poisson_arrivals_have_the_asked_mean_rate_and_the_seeds_own_times(table
         workload = windows.script(QUICK, seed=seed)
         run = windows.run(table, workload, transactions=2000, load=open_loop(2000, "poisson"))
         seconds.append(run.answer["measured"]["seconds"])
-    # The sum of 2000 exponential gaps scatters by 1 in sqrt(2000).
+    # The sum of 2000 exponential gaps has a relative standard deviation of 1 / sqrt(2000).
     assert seconds[0] == pytest.approx(1.0, rel=4 / 2000**0.5)
-    # The schedule is the seed's; only the last arrival's own delay may differ.
+    # The seed decides the schedule; only the last arrival's delay may differ.
     assert seconds[1] == pytest.approx(seconds[0], abs=0.02)
     assert abs(seconds[2] - seconds[0]) > 0.0005
 
@@ -79,7 +79,7 @@ def test_beyond_its_capacity_the_database_serves_what_it_can_and_drops_the_rest(
     window = run.window()
     served, dropped = window.delta("transactions_committed", "slow"), window.delta("arrivals_dropped", "slow")
     assert served + dropped == window.delta("arrivals", "slow") == 1000
-    # Seven in eight cannot be served; the engine's speed itself scatters, by a factor of two on a busy host.
+    # Seven of eight arrivals cannot be served; the engine's speed itself varies, by a factor of two on a busy host.
     assert 0.6 < dropped / 1000 < 0.98
     assert window.delta("arrivals_late", "slow") > 0.8 * served
     assert run.answer["measured"]["transactions"] == served
@@ -103,12 +103,12 @@ def test_a_stopped_worker_shows_as_response_times_of_every_arrival_it_kept_waiti
     window, response = run.window(), run.latency("response", "quick")
     expected_late = rate_per_s * stopped_s
     assert response["max_us"] >= 0.98e6 * stopped_s
-    # A busy host makes some of the other 1200 late by a millisecond too.
+    # A busy host makes some of the other 1200 arrivals late by a millisecond, too.
     assert 0.98 * expected_late <= window.delta("arrivals_late", "quick") <= expected_late + 0.25 * 1200
     assert window.delta("arrivals_dropped", "quick") == 0
-    # Half of those that waited did so for more than half of the stall.
+    # Half of the waiting transactions waited for more than half of the stall.
     assert windows.count_above(response, 0.5e6 * stopped_s) == pytest.approx(expected_late / 2, rel=0.2)
-    # The stall hit one transaction's service at most; service times alone would have hidden it.
+    # The stall hit the service of one transaction at most, so service times alone would have hidden it.
     assert windows.count_above(run.latency("service", "quick"), 0.25e6 * stopped_s) <= 1
     assert run.answer["measured"]["transactions"] == 2000
     assert run.answer["measured"]["seconds"] == pytest.approx(2.5, abs=0.2), "the schedule did not wait for the stall"
@@ -195,7 +195,7 @@ def test_a_worker_that_stood_still_is_found_in_the_samples_and_a_long_honest_que
         )
         return windows.run(table, windows.script(count), transactions=1, warm_up=_NO_WARM_UP)
 
-    # As long as this machine needs for 8 s, whatever its speed.
+    # The number of steps for which this machine needs 8 s, at any speed.
     short = counting(3_000_000).answer["measured"]["seconds"]
     honest = counting(int(3_000_000 * 8 / short))
     assert honest.answer["measured"]["seconds"] > 5, "the query is not long enough to show anything"

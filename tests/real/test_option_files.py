@@ -1,4 +1,4 @@
-"""The option files of MySQL's clients: MySQL's own reader finds in random ones what ours finds."""
+"""The option files of MySQL's clients: in random files MySQL's own reader finds the same values as ours."""
 
 from __future__ import annotations
 
@@ -42,7 +42,8 @@ def test_mysqls_own_reader_finds_the_same_options(tmp_path: Path, text: str, inn
     program = build.binary.parents[1] / "bin" / "my_print_defaults"
     command = [*loaded([str(program)], build.libraries), f"--defaults-file={path}", "--show", *GROUPS]
     done = subprocess.run(command, capture_output=True, text=True, check=False, env=dict(environment(build.libraries)))
-    # MySQL's programs end at a file with a mistake; ours reads it as far as that. A value without a name is no option.
+    # MySQL's programs end at a mistake in a file; ours reads it up to the mistake. A value without a name is not an
+    # option.
     assume(done.returncode == 0 and not re.search(r"^[ \t\v\f\r]*=", f"{text}\n{inner}", re.MULTILINE))
     ours = [f"--{name}" + ("" if value is None else f"={value}") for name, value, _ in connection.options(path, GROUPS)]
     assert "".join(f"{line}\n" for line in ours) == done.stdout

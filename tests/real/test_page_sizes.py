@@ -1,4 +1,4 @@
-"""Every page size SQLite has, 512 B to 64 KiB: it loads, is measured in whole pages, stays consistent."""
+"""Every page size of SQLite, 512 B to 64 KiB: it loads, is measured in whole pages, and stays consistent."""
 
 from __future__ import annotations
 
@@ -25,12 +25,13 @@ POOL_BYTES = 8 << 20
 
 
 def transactions(page_size_bytes: int) -> int:
-    """Return how many are measured: small pages are read one by one, and a few hundred transactions read enough."""
+    """Return the number of measured transactions: small pages are read one by one, so a few hundred transactions read
+    enough."""
     return 1000 if page_size_bytes >= 4096 else 300
 
 
 class Measured:
-    """A database of each page size, loaded and run once however many tests look at it."""
+    """A database of each page size, loaded and run once for all tests."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -39,7 +40,7 @@ class Measured:
     def of(self, page_size_bytes: int) -> tuple[Path, core.Measured]:
         database = self.root / f"{page_size_bytes}.db"
         core.load(database, page_size_bytes=page_size_bytes)
-        # The file says its page size itself: bytes 16 and 17, where 1 stands for 65,536 (fileformat2.html, 1.3.2).
+        # The file itself states its page size: bytes 16 and 17, where 1 means 65,536 (fileformat2.html, 1.3.2).
         (stored,) = struct.unpack(">H", database.read_bytes()[16:18])
         assert stored == (1 if page_size_bytes == 65536 else page_size_bytes)
         count = transactions(page_size_bytes)
@@ -71,7 +72,7 @@ def test_a_database_of_any_page_size_is_measured_in_whole_pages_and_stays_consis
     assert run.answer["measured"]["transactions"] == transactions(page_size_bytes)
     reads = run.delta("pages_read")
     assert reads > 500, "the pool holds everything: nothing was measured"
-    # Nothing passes the pool by: SQLite would read overflow pages from the file itself if it were let.
+    # No read bypasses the pool: if allowed, SQLite would read overflow pages directly from the file.
     assert run.delta("db_other_reads") == 0
     assert run.delta("db_read_bytes") == reads * page_size_bytes
     assert run.delta("demand_misses") == pytest.approx(reads, rel=0.01)
@@ -84,12 +85,12 @@ def test_a_database_of_any_page_size_is_measured_in_whole_pages_and_stays_consis
 
 
 def test_smaller_pages_read_more_pages_and_fewer_bytes(measured: Measured) -> None:
-    """Random row access: a page four times as large brings in more than is asked for."""
+    """Accesses are to random rows, so a page four times as large also brings in rows that are not wanted."""
     pages, read_bytes = {}, {}
     for page_size_bytes in (4096, 16384, 65536):
         _, run = measured.of(page_size_bytes)
         pages[page_size_bytes] = run.delta("pages_read") / run.new_orders()
         read_bytes[page_size_bytes] = run.delta("db_read_bytes") / run.new_orders()
     assert read_bytes[4096] < 0.7 * read_bytes[16384] < 0.7 * 0.7 * read_bytes[65536]
-    # Bytes grow with the page, but by less than the page does: neighbours are wanted too.
+    # Bytes grow with the page size, but by less than it does, since some neighbours are wanted too.
     assert pages[16384] < 1.5 * pages[4096]

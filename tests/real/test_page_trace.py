@@ -1,4 +1,4 @@
-"""Page traces of real runs: what the pool did, in its order, and what the curve makes of it."""
+"""Page traces of real runs: the pool's actions in their order, and the curve computed from them."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def bufferlab(disk: Path, *arguments: str) -> str:
 
 @pytest.fixture(scope="module")
 def sweep(disk: Path, place: Path) -> dict[str, RunRecord]:
-    """A small traced sweep, by the pool's size."""
+    """Return a small traced sweep, by the pool's size."""
     bufferlab(disk, *TRACED, "--quick", "--out", str(place))
     return runs_of(place)
 
@@ -81,7 +81,7 @@ def test_the_trace_is_what_sqlite_counted_and_takes_three_bytes_an_access(sweep:
         assert trace is not None
         assert trace.status == "ok", trace.reason
         gets, reads = counts(record)["get"], counts(record)["read"]
-        # The look at page_count at each edge is counted, and is not of the window.
+        # The reading of page_count at each edge is counted, but is not part of the window.
         assert abs(gets.recorded - gets.counted) <= 4
         assert reads.recorded == reads.counted > 0
         assert (record.folder / PAGE_TRACE_FILE).stat().st_size <= 3 * sum(trace.events.values())
@@ -140,7 +140,7 @@ def test_by_default_the_first_block_keeps_its_traces_and_the_report_tells_of_oth
     out = disk / "page-trace-default"
     out.mkdir()
     try:
-        # Not SQLite's own page size, so that SQLite makes its pool twice.
+        # Another page size than SQLite's default, so that SQLite makes its pool twice.
         bufferlab(disk, "run", "buffer-size", "--smoke", "--set", "page_size=8k", "--out", str(out))
         (folder,) = (path.parent for path in out.glob("*/plan.json"))
         swept = open_sweep(folder)

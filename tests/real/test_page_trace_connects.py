@@ -1,4 +1,5 @@
-"""Page traces of servers that make a thread or process for each connection: however fast they come, none is lost."""
+"""Page traces of servers that start a thread or process for each connection: no access is lost, however fast they
+come."""
 
 from __future__ import annotations
 
@@ -38,13 +39,13 @@ class Traced:
         self.told: dict[str, Any] = {}
 
     def gets(self, begun_ns: int, ended_ns: int, objects: list[int] | None = None) -> int:
-        """Count the gets between two moments: of all pages, or of those of some objects."""
+        """Return the number of gets between two moments: of all pages, or of those of some objects."""
         times = self.records["t_ns"]
         chosen = (times > begun_ns) & (times < ended_ns) & np.isin(self.records["kind"], _GETS)
         return int((chosen if objects is None else chosen & np.isin(self.records["object"], objects)).sum())
 
     def gets_of_others(self, moment: Moment) -> int:
-        """Count the gets while a session read the counters, without its own."""
+        """Return the number of gets while a session read the counters, without that session's own."""
         of_others = np.isin(self.records["thread"], self.told["threads"].index(moment.process), invert=True)
         times = self.records["t_ns"][of_others & np.isin(self.records["kind"], _GETS)]
         return int(((times > moment.begun_ns) & (times < moment.ended_ns)).sum())
@@ -52,7 +53,7 @@ class Traced:
 
 @contextmanager
 def traced(place: innodb.Place | postgres.Place, settings: dict[str, str]) -> Iterator[Traced]:
-    """The server, while it records."""
+    """Yield the server while it records."""
     family = place.server().family
     spool = {"path": str(place.root / "spool"), "limit_bytes": 1 << 30}
     asked = {"spool": spool, "required": True}
@@ -67,9 +68,9 @@ def traced(place: innodb.Place | postgres.Place, settings: dict[str, str]) -> It
 
 
 def storm(found: Traced, connect: Callable[[], Any], connects: int) -> None:
-    """Connect so often, several at once; each connection reads one row and ends.
+    """Connect `connects` times, several at once; each connection reads one row and ends.
 
-    A client that a busy host lets wait too long tries again: the server hears no query of the first try.
+    If a busy host lets a client wait too long, the client tries again; the first try sends no query.
     """
     unanswered = found.place.server().family.unanswered
 
@@ -92,13 +93,13 @@ def ask(connection: Any, statement: str) -> Any:
 
 
 class Moment(NamedTuple):
-    """The server's counters, read by a session of its own between two moments."""
+    """The server's counters, read by a separate session between two moments."""
 
     begun_ns: int
     counts: list[int]
     ended_ns: int
     process: int
-    """The session's number at the server: PostgreSQL's of its process."""
+    """The session's number on the server; on PostgreSQL the number of its process."""
 
 
 def counted(connect: Callable[[], Any], statement: str) -> Moment:
@@ -110,9 +111,9 @@ def counted(connect: Callable[[], Any], statement: str) -> Moment:
 
 
 def quiet(connect: Callable[[], Any], statement: str) -> Moment:
-    """Return `counted` of a moment at which the session that asks is the only one, as the second number says."""
+    """Return `counted` for a moment at which the asking session is the only one, as the second number shows."""
     for tries in range(15):
-        # The session that asked before must have ended too, which takes a busy host its time.
+        # The session that asked before must also have ended, which takes time on a busy host.
         time.sleep(0.1 * 2 ** min(tries, 6))
         moment = counted(connect, statement)
         if moment.counts[1] == 1:
@@ -121,7 +122,8 @@ def quiet(connect: Callable[[], Any], statement: str) -> Moment:
 
 
 def require_nothing_lost(found: Traced, moments: list[Moment], objects: list[int]) -> tuple[int, int]:
-    """Each connect got as many pages of the table as one alone. Return gets recorded and counted in the storm."""
+    """Require that each connection got as many pages of the table as a single one. Return the recorded and counted
+    gets."""
     assert (found.told["lost"], found.told["problem"]) == (0, None)
     alone, begun, ended = moments
     each, rest = divmod(found.gets(alone.begun_ns, begun.begun_ns, objects), _ALONE)
@@ -141,7 +143,7 @@ def root() -> Iterator[Path]:
 
 def test_no_access_is_lost_of_mysqls_threads_that_live_for_one_query(root: Path) -> None:
     place = innodb.Place(innodb.build("mysql-5.7"), root).initialise()
-    # A get through the hash index counts twice, and statistics are made whenever a thread has time.
+    # A get through the hash index counts twice, and statistics are computed at any time.
     settings = {"thread_cache_size": "0", "innodb_adaptive_hash_index": "OFF", "innodb_stats_auto_recalc": "OFF"}
     status = (
         "SHOW GLOBAL STATUS WHERE Variable_name IN"
@@ -196,6 +198,6 @@ def test_no_access_is_lost_of_postgresqls_sessions_that_live_for_one_query(root:
     objects = [number for number, relation in enumerate(found.told["relations"]) if relation[2] in files]
     recorded, counts = require_nothing_lost(found, moments, objects)
     assert moments[2].counts[2] - moments[1].counts[2] >= CONNECTS, "each connection has a session of its own"
-    # While a session reads the counters, others may go on, such as those of autovacuum.
+    # While a session reads the counters, others may continue, such as those of autovacuum.
     before, behind = (found.gets_of_others(moment) for moment in moments[1:])
     assert -before <= counts - recorded <= behind

@@ -1,6 +1,6 @@
-"""Page traces of servers need no right of the system: no capability, no tracefs, nothing of /sys.
+"""Page traces of servers need no rights of the system: no capability, no tracefs, nothing of /sys.
 
-Each run has a root of its own (support/confined.py).
+Each run has a separate root folder (support/confined.py).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ pytestmark = [
     pytest.mark.skipif(os.geteuid() != 0 or not shutil.which("setpriv"), reason="NOT TESTED: a chroot needs root"),
 ]
 
-# Root must still be able to give the server another user; to mount tracefs it would need sys_admin.
+# Root must still be able to start the server as another user; mounting tracefs would need sys_admin.
 _ROOT = ("--bounding-set=-sys_admin", "--inh-caps=-all")
 
 

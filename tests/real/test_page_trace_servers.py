@@ -1,6 +1,6 @@
 """Page traces of real servers: they agree with the server's own counters, and leave nothing behind.
 
-Servers record themselves, as any user may have it.
+The servers record themselves, which any user can do.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from support.traced_servers import Place, require_what_was_counted
 
 pytestmark = pytest.mark.real
 
-# Its sessions are processes and its relations have no numbers, so that it has all that InnoDB has, and more.
+# Its sessions are processes and its relations have no fixed numbers, so it covers all cases of InnoDB, and more.
 EVERY_DAY = ["postgres-17"]
 OTHERS = [
     "mysql-5.6",
@@ -63,7 +63,7 @@ def place(request: pytest.FixtureRequest) -> Iterator[Place]:
 
 @contextmanager
 def traced(place: Place, *more: str) -> Iterator[subprocess.Popen[bytes]]:
-    """The command, once accesses are recorded."""
+    """Start the command; yield it once accesses are recorded."""
     with subprocess.Popen(
         place.command(*more), env=place.environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
     ) as process:
@@ -73,7 +73,7 @@ def traced(place: Place, *more: str) -> Iterator[subprocess.Popen[bytes]]:
 
 @contextmanager
 def ext4(image: Path, size_bytes: int, folder: Path) -> Iterator[None]:
-    """A disk of that size at the folder, which others may look into."""
+    """Mount a disk of that size on the folder, which other users may enter."""
     with image.open("wb") as file:
         file.truncate(size_bytes)
     subprocess.run(["mkfs.ext4", "-q", "-F", str(image)], check=True)
@@ -123,7 +123,7 @@ def kill_workers(process: subprocess.Popen[bytes]) -> None:
 
 
 def require_no_trace(place: Place) -> None:
-    """The only run failed, and so did its trace, of which nothing is left."""
+    """Require that the only run failed, and so did its trace, of which no file is left."""
     (record,) = place.runs()
     assert record.run.status == "failed"
     assert record.run.page_trace is not None
@@ -142,9 +142,10 @@ def test_a_disk_that_fills_fails_the_trace_and_says_so(place: Place) -> None:
         return any("ready for connections" in log.read_text(errors="replace") for log in logs)
 
     with ext4(place.out.parent / "disk.img", 1 << 30, data):
-        # The trace is written after the server has ended: it is larger than what the server's temporary files free.
+        # The trace is written after the server has ended; it is larger than the space that the server's temporary files
+        # free.
         with traced(place, "--set", "update_percent=0", "--transactions", "150000") as process:
-            # A server whose files are not yet made does not start on a full disk.
+            # On a full disk a server whose files are not made yet does not start.
             wait_until(server_has_started, "the server to start", 60)
             with (data / "other-files").open("wb", buffering=0) as filler:
                 while process.poll() is None:

@@ -1,4 +1,4 @@
-"""A PostgreSQL that bufferlab did not start: one database of it is used, its settings stay as they are."""
+"""A PostgreSQL that bufferlab did not start: bufferlab uses one database of it, and leaves its settings unchanged."""
 
 from __future__ import annotations
 
@@ -32,25 +32,25 @@ RUN = POSTGRES.family.running
 
 MIB = 1 << 20
 CHANGED: dict[str, Native] = {"bgwriter_lru_maxpages": 7, "random_page_cost": 1.5}
-"""What the server has otherwise: the first is the server's alone, the second a session's."""
+"""Settings with other values than the server's: the first belongs only to the server, the second to a session, too."""
 PLAIN = "a plain role's password"
 
 
 def claim(address: Address) -> None:
-    """As a load does."""
+    """Make the mark as a load does."""
     RUN.make_sure_of(address)
     with closing(connect(address)) as connection:
         RUN.claim(connection, address)
 
 
 class Server(Existing):
-    """A server of the test's own."""
+    """A separate server of this test."""
 
     def __init__(self, server: PrivateServer, root: Path, user: str = "bufferlab") -> None:
         self.server = server
         url = f"postgres://{user}@localhost/lab?socket={server.socket.parent}"
         knobs: dict[str, Native] = {"page_size": 8192, "pool_size": 16 * MIB, "statements": "spec"}
-        # A default of bufferlab's, which this server does not have: not asked of it.
+        # bufferlab's default is another value than this server's, so do not ask for the default.
         super().__init__("postgres", url, root, {**knobs, "synchronous_commit": "off"})
 
     def ask(self, query: str, database: str = "postgres") -> list[tuple[Any, ...]]:
@@ -58,7 +58,7 @@ class Server(Existing):
             return connection.rows(query)
 
     def settings(self) -> tuple[dict[str, str], list[tuple[Any, ...]], str]:
-        """As new sessions have them, those of databases and roles, and what ALTER SYSTEM wrote."""
+        """Return the settings of new sessions, those of databases and roles, and those that ALTER SYSTEM wrote."""
         names = ", ".join(f"'{name}'" for name in (*CHANGED, "shared_buffers"))
         told = dict(self.ask(f"SELECT name, setting FROM pg_settings WHERE name IN ({names})"))
         (folder,) = self.ask("SHOW data_directory")[0]
@@ -71,7 +71,7 @@ class Server(Existing):
 
 @pytest.fixture(scope="module", params=["postgres-15", pytest.param("postgres-17", marks=pytest.mark.slow)])
 def started(request: pytest.FixtureRequest) -> Iterator[Server]:
-    """A server with shared buffers of 16 MiB, a superuser, and a role that may do nothing but log in."""
+    """Start a server with shared buffers of 16 MiB, a superuser, and a role that may only log in."""
     with postgres.folder() as path:
         place = postgres.Place(postgres.build(request.param), path).initialise()
         with pytest.MonkeyPatch.context() as patch:
@@ -80,7 +80,7 @@ def started(request: pytest.FixtureRequest) -> Iterator[Server]:
             with place.server(connections=20) as server:
                 started = Server(server, path)
                 started.ask(f"CREATE ROLE plain LOGIN PASSWORD '{PLAIN}'".replace("'s p", "''s p"))
-                # Something that is set already, and must be as it was.
+                # A setting that is set already must stay as it was.
                 started.ask("ALTER SYSTEM SET bgwriter_lru_maxpages = 55")
                 started.ask("SELECT pg_reload_conf()")
                 yield started
@@ -88,14 +88,14 @@ def started(request: pytest.FixtureRequest) -> Iterator[Server]:
 
 @pytest.fixture
 def existing(started: Server, tmp_path: Path) -> Server:
-    """The server with no database of bufferlab's."""
+    """Return the server without a database of bufferlab."""
     started.ask("DROP DATABASE IF EXISTS lab")
     return Server(started.server, tmp_path)
 
 
 @pytest.fixture
 def loaded(started: Server, tmp_path: Path) -> Server:
-    """The server with hot rows, which a test leaves as they are: the next one has them without a load."""
+    """Return the server with hot rows. A test leaves them unchanged, so that the next test need not load them."""
     server = Server(started.server, tmp_path)
     with closing(started.server.connect("postgres")) as connection:
         mark = RUN.marked(connection, "lab")
@@ -106,7 +106,7 @@ def loaded(started: Server, tmp_path: Path) -> Server:
 
 @pytest.fixture
 def plain(existing: Server, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Server:
-    """The same, reached as the role without rights."""
+    """Return the same server, reached as the role without rights."""
     monkeypatch.setenv("BUFFERLAB_PASSWORD", PLAIN)
     return Server(existing.server, tmp_path, "plain")
 
@@ -211,7 +211,7 @@ def test_a_database_that_is_somebody_elses_is_refused_and_left_alone(existing: S
     assert existing.ask("SELECT relname FROM pg_class WHERE relname = 'theirs'", "lab") == [("theirs",)]
 
 
-@pytest.mark.slow  # test_innodb_existing.py asks the same of the code that both share
+@pytest.mark.slow  # test_innodb_existing.py tests the same in the code that both share
 def test_a_workload_that_writes_finds_its_data_loaded_anew(existing: Server) -> None:
     assert existing.load(TPCC).kind == "ok"
     for _ in range(2):
@@ -222,7 +222,7 @@ def test_a_workload_that_writes_finds_its_data_loaded_anew(existing: Server) -> 
         delivered = outcome.result["delivered_orders"]
         check = existing.do("check", workload=TPCC, delivered_orders=delivered)
         assert check.result is not None, check
-        # Two runs on the same data would have delivered twice what the second one counted.
+        # Two runs on the same data would have delivered twice as much as the second one counted.
         assert [condition["passed"] for condition in check.result["conditions"]] == [True] * 13
 
 
@@ -273,7 +273,7 @@ STRANGE = {
     ),
     "view sbtest1 (id)": ("DROP TABLE sbtest1; CREATE VIEW sbtest1 AS SELECT 1 AS id", "DROP VIEW sbtest1"),
 }  # fmt: skip
-"""What an owner can put into our database, by what we call it, and how he takes it away again."""
+"""Objects that an owner can put into our database: our word for it, and statements that make and remove it."""
 EVIL = """
 CREATE FUNCTION evil() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN

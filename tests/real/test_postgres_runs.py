@@ -1,4 +1,4 @@
-"""PostgreSQL as the worker drives it: load, check, run, check, under a memory limit too; and unwanted ends."""
+"""PostgreSQL as the worker drives it: load, check, run, check, also under a memory limit; and unwanted ends."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ HOT_ROWS = {"name": "hot_rows", "rows": 20_000, "load_seed": 1}
 
 
 class Job:
-    """One loaded database, and jobs on it in workers of their own."""
+    """One loaded database, and jobs on it in separate workers."""
 
     def __init__(self, name: str, root: Path, workload: dict[str, Any] | None = None) -> None:
         postgres.build(name)  # Fetched, or skipped.
@@ -109,7 +109,7 @@ def root() -> Iterator[Path]:
 
 @pytest.fixture(scope="module")
 def loaded() -> Iterator[Path]:
-    """A closed database of PostgreSQL 15; not to be changed."""
+    """Yield a closed database of PostgreSQL 15; tests must not change it."""
     with postgres.folder() as path:
         outcome = Job("postgres-15", path).load()
         assert outcome.kind == "ok", outcome
@@ -118,23 +118,24 @@ def loaded() -> Iterator[Path]:
 
 @pytest.fixture
 def closed(loaded: Path, root: Path) -> Job:
-    """A copy of it, for one test."""
+    """Return a copy of the loaded database for one test."""
     subprocess.run(["cp", "-a", "--reflink=auto", str(loaded / "database"), str(root)], check=True)
     return Job("postgres-15", root)
 
 
 def pages_given(pid: int) -> float | None:
-    """Pages that read calls gave a process since it began, by the kernel; None for one that has ended."""
+    """Return the pages that read calls gave a process since it began, by the kernel; None if it has ended."""
     try:
         told = dict(line.split(": ") for line in Path(f"/proc/{pid}/io").read_text().splitlines())
     except OSError:
         return None
-    # Every other read is of a signal: 128 bytes (signalfd(2)).
+    # Every other read call reads a signal: 128 bytes (signalfd(2)).
     return (int(told["rchar"]) - 128 * int(told["syscr"])) / (PAGE_BYTES - 128)
 
 
 def run_in_memory(job: Job, transactions: int) -> tuple[int, float]:
-    """A run whose pool holds everything: (pages that the server says it read, pages that its processes were given)."""
+    """Do a run whose pool holds everything; return the pages read by the server's count, and by its processes' read
+    calls."""
     given: dict[str, dict[int, float | None]] = {}
 
     def look(event: dict[str, Any]) -> None:
@@ -147,7 +148,7 @@ def run_in_memory(job: Job, transactions: int) -> tuple[int, float]:
     return job.change("pages_read"), sum(b - a for a, b in pairs if a is not None and b is not None)
 
 
-# The tests below load and run 15 every day.
+# The tests below load and run version 15 every day.
 @pytest.mark.parametrize("name", ["postgres-17", *(pytest.param(n, marks=pytest.mark.slow) for n in OTHERS)])
 def test_a_database_is_loaded_checked_run_and_checked_again(name: str, root: Path) -> None:
     job = Job(name, root)
@@ -165,7 +166,7 @@ def test_a_database_is_loaded_checked_run_and_checked_again(name: str, root: Pat
 
     outcome = job.run(1000, look, warm_up=500, interval_ms=50)
     assert outcome.kind == "ok", outcome
-    # Four connections update one warehouse's row in turn, and the one that got it says so when it runs. At the edges
+    # Four connections update one warehouse's row in turn; the one that got it reports that when it runs. At the edges
     # all of them stand still.
     assert waiting.keys() == {f"postgres_activity_{name}" for name in ("lock", "lwlock", "io")}
     assert 1 <= max(count for _, count in waiting["postgres_activity_lock"]) <= 4
@@ -182,20 +183,20 @@ def test_a_database_is_loaded_checked_run_and_checked_again(name: str, root: Pat
     assert job.change("page_gets") > job.change("pages_read")
     assert job.change("postgres_database_xact_commit") >= 1000 * 0.98
     assert job.passed(result["delivered_orders"]) == [True] * 13
-    # Without the deliveries that the run counted, condition 11 must notice them.
+    # If the deliveries of the run are not counted, condition 11 must notice them.
     assert job.passed([]) == [True] * 11 + [False, True]
     assert postgres.processes(root) == []
 
 
 @pytest.mark.alone
 def test_pages_by_which_tables_grow_are_no_reads_where_the_server_counts_them_so(closed: Job) -> None:
-    # PostgreSQL 15 counts one for every four New-Orders. What others read late would be in one count and not the other.
+    # PostgreSQL 15 counts one for every four New-Orders. Late reads by others would be in only one of the two counts.
     read, given = run_in_memory(closed, 1000)
     assert read <= 10
     assert abs(read - given) <= 10
 
 
-@pytest.mark.alone  # As above: what others read late would be in one count and not the other.
+@pytest.mark.alone  # As above: late reads by others would be in only one of the two counts.
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["postgres-15", "postgres-16", "postgres-17", "postgres-18"])
 def test_with_everything_in_memory_a_server_reads_what_its_processes_were_given(name: str, root: Path) -> None:
@@ -226,11 +227,11 @@ def test_who_watches_holds_no_snapshot_that_would_keep_old_rows_alive(closed: Jo
             return
         identity = data_folder.read_identity(job.database)
         address = private(str(root / "server"), identity.user, identity.password, "bufferlab", control.PORT)
-        # On a busy machine a sample may be heard when its run is over and the server stops.
+        # On a busy machine a sample may arrive when its run is over and the server stops.
         with suppress(*FAILURES), closing(connect(address)) as connection:
             looks.append(event)
-            # The server reads a session's state and its snapshot one after the other: only the same idle time with
-            # a snapshot in two looks is a snapshot that was held.
+            # The server reads a session's state and its snapshot one after the other: only the same idle time with a
+            # snapshot in two readings shows a snapshot that was held.
             first = set(connection.rows(idle_with_snapshot))
             held.update(first & set(connection.rows(idle_with_snapshot)))
 
@@ -244,7 +245,7 @@ def test_selects_of_hot_rows_read_each_page_of_their_rows_once(root: Path) -> No
     assert job.load().kind == "ok"
     assert job.passed([]) == [True] * 6
     assert job.run(2000).kind == "ok"
-    # Key and heap of 500 rows fit into the pool: each select gets the pages of its way, and none is read.
+    # Key and heap of 500 rows fit into the pool: each select gets the pages on its way, and reads none.
     assert job.change("pages_read") <= 20
     assert 3 <= job.change("page_gets") / 2000 < 4.5
 
@@ -274,7 +275,7 @@ def test_a_memory_limit_too_small_for_the_server_is_named_and_nothing_of_it_is_l
     closed: Job, hierarchy: memory_limit.Hierarchy
 ) -> None:
     job, root = closed, closed.root
-    # The pool fits, and the server's own memory beside a full pool does not.
+    # The pool fits, but the server's own memory does not fit with a full pool.
     outcome = job.run(1_000_000, pool_size=40 * MIB, memory_limit=44 * MIB)
     assert outcome.kind == "engine", outcome
     assert outcome.failure is not None
@@ -289,7 +290,7 @@ def test_a_server_killed_in_the_window_fails_the_run_and_a_stop_request_ends_it(
 
     def kill(event: dict[str, Any]) -> None:
         if event.get("edge") == "start":
-            os.kill(min(postgres.processes(root)), signal.SIGKILL)  # The postmaster began first.
+            os.kill(min(postgres.processes(root)), signal.SIGKILL)  # The postmaster is the process that began first.
 
     killed = job.run(1_000_000, kill, warm_up=300)
     assert killed.kind == "engine"

@@ -1,4 +1,4 @@
-"""Private PostgreSQL servers, really booted: made, started, read back, stopped; and what is said when they fail."""
+"""Private PostgreSQL servers, really booted: made, started, read back, stopped; and the messages if they fail."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def build() -> Build:
 
 @pytest.fixture(scope="module")
 def empty(build: Build) -> Iterator[Path]:
-    """A new cluster; not to be changed."""
+    """Yield a new cluster; tests must not change it."""
     with postgres.folder() as path:
         postgres.Place(build, path).initialise()
         yield path
@@ -56,7 +56,7 @@ def empty(build: Build) -> Iterator[Path]:
 
 @pytest.fixture
 def place(build: Build, root: Path, empty: Path) -> postgres.Place:
-    """A copy of the new cluster, for one test."""
+    """Return a copy of the new cluster for one test."""
     subprocess.run(["cp", "-a", "--reflink=auto", str(empty / "database"), str(root)], check=True)
     return postgres.Place(build, root)
 
@@ -67,7 +67,7 @@ def ask(server: PrivateServer, query: str) -> list[tuple[Any, ...]]:
 
 
 def listening(pid: int) -> list[str]:
-    """Sockets on which a process waits for connections from a network, in the kernel's words."""
+    """Return the sockets on which a process waits for network connections, in the kernel's words."""
     own = {os.readlink(path) for path in Path(f"/proc/{pid}/fd").iterdir()}
     tables = [Path(f"/proc/{pid}/net/{kind}").read_text().splitlines()[1:] for kind in ("tcp", "tcp6")]
     return [line for table in tables for line in table if f"socket:[{line.split()[9]}]" in own]
@@ -82,7 +82,7 @@ def kill_backend_and_ask(server: PrivateServer) -> None:
 
 
 def stop_and_ask(server: PrivateServer) -> None:
-    """A long statement while every process of the server stands still, and a second thread that listens."""
+    """Run a long statement while every process of the server is stopped, with a second thread that listens."""
     server.listen()
     with closing(server.connect()) as connection:
         for pid in postgres.processes(server.log.parent.parent):
@@ -92,7 +92,7 @@ def stop_and_ask(server: PrivateServer) -> None:
 
 
 def native(version: str, **asked: str) -> dict[str, Native]:
-    """Every knob that the version has, at a value of its own."""
+    """Return every knob that the version has, with a value other than its default."""
     knobs = DECLARATION.by_name()
     return values_of({**DECLARATION.defaults(), **{n: knobs[n].parse(v) for n, v in asked.items()}}, 0)
 
@@ -179,7 +179,7 @@ def test_a_server_that_loses_a_process_ends_and_is_named_with_the_end_of_its_log
 
 
 def segments() -> set[str]:
-    """System V shared memory of this namespace, by number."""
+    """Return the System V shared memory of this namespace, by number."""
     return {line.split()[1] for line in Path("/proc/sysvipc/shm").read_text().splitlines()[1:]}
 
 
@@ -350,12 +350,12 @@ def test_trees_counted_in_the_files_hold_every_row(name: str, root: Path) -> Non
     table, index = stored["shape"]["trees"]
     assert (table["name"], index["name"]) == ("t", "by_k")
     assert table["rows"] == index["rows"] == rows
-    # An index of 200,000 whole numbers: leaves of some 367 entries, one or two pages above them, a root.
+    # An index of 200,000 whole numbers has leaves of some 367 entries, one or two pages above them, and a root.
     assert table["level_pages"][0] == index["level_pages"][0] == 1
     assert rows / 367 * 0.95 < index["leaf_pages"] < rows / 367 * 1.1
     assert table["leaf_pages"] * 8192 > rows * 80
     pages = table["leaf_pages"] + table["interior_pages"] + sum(index["level_pages"])
-    # Beside them each index has its meta page, that of the table's TOAST too, which is empty.
+    # In addition each index has its meta page, also that of the table's TOAST table, which is empty.
     assert pages + 3 == stored["allocated_bytes"] // 8192
 
 
@@ -376,7 +376,7 @@ def test_a_damaged_index_and_a_broken_row_are_told_by_the_check(place: postgres.
         assert [row["passed"] for row in broken] == [True, True, True, True, False, True]
         assert broken[4]["violations"] == 3
         assert broken[4]["example"]["id"] == 1
-        # An index without a row of its table: the catalogue is told that it is whole.
+        # The index lacks a row of its table, but the catalogue says that it is complete.
         connection.rows("UPDATE pg_index SET indisready = false, indislive = false WHERE indexrelid = 'k_1'::regclass")
         connection.rows("INSERT INTO sbtest1 SELECT 501, 1, c, pad FROM sbtest1 WHERE id = 5")
         connection.rows("UPDATE pg_index SET indisready = true, indislive = true WHERE indexrelid = 'k_1'::regclass")
@@ -403,7 +403,7 @@ def test_a_memory_limit_bounds_the_server_and_its_page_cache_and_is_gone_afterwa
             stat = dict(line.split() for line in (group / "memory.stat").read_text().splitlines())
         assert limit.actual_bytes == 64 * MIB
         assert used <= 64 * MIB
-        # The table has more than 100 MiB: what was kept of it is page cache of the group's, and fills it.
+        # The table has more than 100 MiB: the kept part is page cache of the cgroup, and fills it.
         assert int(stat["cache" if version == 1 else "file"]) > 24 * MIB
         assert not limit.ran_out()
     assert not group.exists()
@@ -466,5 +466,5 @@ def test_an_abandoned_server_is_gone_with_all_its_processes(place: postgres.Plac
         with pytest.raises(Exception, match=r"."):
             connection.rows("SELECT pg_sleep(60)")
         connection.close()
-        # What is raised inside after it was wanted is no failure of the server's.
+        # An error raised inside after the stop was requested is not a failure of the server.
     assert postgres.processes(place.root) == []

@@ -1,4 +1,4 @@
-"""Random reads on a real device: counts that must agree with the offsets, and a host that is left as it was."""
+"""Random reads on a real device: counts that must agree with the offsets, and a host that stays as it was."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from bufferlab.engines.native import native
 from support import core, random_read
 from support.random_read import Read
 
-# It looks at what the whole host has of ours: loop devices and read-ahead.
+# The tests check loop devices and read-ahead on the whole host.
 pytestmark = [pytest.mark.real, pytest.mark.alone]
 
 SIZE_BYTES = 64 << 20
@@ -33,13 +33,13 @@ needs_loop = pytest.mark.skipif(loop_device.why_not() is not None, reason=f"{loo
 
 @pytest.fixture(scope="module")
 def file(disk: Path) -> Path:
-    """A file of random bytes on the disk; nobody may write it."""
+    """Return a file of random bytes on the disk; tests must not change it."""
     return random_read.make(disk / "random-read", SIZE_BYTES)
 
 
 @pytest.fixture
 def left_alone(file: Path) -> Iterator[None]:
-    """No loop device of ours is left, and no read-ahead of the host is other than before."""
+    """Require that no loop device of ours is left, and that the host's read-ahead is as before."""
     before = read_aheads()
     yield
     deadline = time.monotonic() + 10
@@ -54,7 +54,7 @@ def left_alone(file: Path) -> Iterator[None]:
 
 
 def over() -> dict[str, str]:
-    """What the host's loop devices are over, by their names."""
+    """Return the backing files of the host's loop devices, by their names."""
     found = {}
     for path in Path("/sys/block").glob("loop*/loop/backing_file"):
         with suppress(OSError):
@@ -63,24 +63,25 @@ def over() -> dict[str, str]:
 
 
 def ours(file: Path) -> list[str]:
-    """Loop devices over our file, or over a copy in memory."""
+    """Return the loop devices over our file, or over a copy in memory."""
     return [name for name, backing in over().items() if backing == str(file) or "bufferlab-copy" in backing]
 
 
 def read_aheads() -> dict[str, str]:
-    """Read-ahead of every device but the loop devices that others use meanwhile."""
+    """Return the read-ahead of every device, except for loop devices that others use meanwhile."""
     busy = over()
     files = Path("/sys/block").glob("*/queue/read_ahead_kb")
     return {path.parts[3]: path.read_text() for path in files if path.parts[3] not in busy}
 
 
 def reads_of(device: Path) -> int:
-    """Read requests completed by a block device, from the kernel itself."""
+    """Return the read requests that a block device has completed, from the kernel itself."""
     return int((Path("/sys/block") / device.name / "stat").read_text().split()[0])
 
 
 def undisturbed(run: Callable[[], Any], is_whole: Callable[[Read], bool]) -> Read:
-    """A run in which the host took no page back from the cache, or hardly one. The third must do."""
+    """Return a run in which the host took no page back from the cache, or hardly any. The third run is taken in any
+    case."""
     for _ in range(3):
         done = run()
         assert isinstance(done, Read), done
@@ -90,7 +91,7 @@ def undisturbed(run: Callable[[], Any], is_whole: Callable[[Read], bool]) -> Rea
 
 
 def read_once(job: dict[str, Any], at_most: float) -> Read:
-    """A run of the engine whose pages the host left in the cache: one that it takes back is read twice."""
+    """Do a run of the engine whose pages the host left in the cache: a page that it takes back is read twice."""
     return undisturbed(
         lambda: random_read.run_engine(job),
         lambda run: run.delta("device_reads") <= at_most * run.delta("requests_expected"),
@@ -106,9 +107,9 @@ def test_without_read_ahead_requests_are_what_a_replay_of_the_offsets_says(
     run = read_once(job, 1.01)
     assert run.answer["actual"]["read_ahead"] == "0"
     assert run.delta("logical_reads") == 2000
-    # Nothing makes a page come without a read.
+    # Each page comes by a read.
     assert 0.995 <= run.delta("device_reads") / run.delta("requests_expected") <= 1.01
-    # The model knows nothing of which offsets were drawn; 2,000 draws scatter around it.
+    # The model does not know which offsets were drawn; 2,000 draws scatter around it.
     pages = run.delta("pages_touched") / 2000
     assert pages == pytest.approx(io_size / 4096 + 1 - 1 / 8, rel=0.02)
     assert run.delta("pages_first_touched") < run.delta("pages_touched")
@@ -134,7 +135,7 @@ def test_the_devices_own_counter_agrees_with_the_drivers(file: Path, left_alone:
         before = reads_of(attached.path)
         job = random_read.core_job(attached.path, SIZE_BYTES, reads=500)
         run = random_read.run_core(job)
-        # Warm-up and window, and the two reads that show that direct I/O is honoured.
+        # Warm-up and window, and the two reads that check that direct I/O works.
         assert reads_of(attached.path) - before == 500 + run.answer["warm_up"]["transactions"] + 2
 
 
@@ -144,7 +145,7 @@ def test_a_mapping_misses_the_pages_that_buffered_reads_miss(file: Path, left_al
     run = read_once(random_read.engine_job(file, device="loop", read_ahead="0", io_mode=io_mode), 1.01)
     assert 0.995 <= run.delta("device_reads") / run.delta("requests_expected") <= 1.01
     assert run.start["resident_pages"] == 0
-    # Other programs' need of memory may have taken a few pages back; none came that was not touched.
+    # Other programs may have needed a few pages' memory; no page came in that was not touched.
     touched = run.delta("pages_first_touched")
     assert 0.9 * touched <= run.end["resident_pages"] <= touched
 
@@ -155,7 +156,7 @@ def test_with_read_ahead_an_aligned_read_is_one_request_whatever_is_advised(file
         job = random_read.engine_job(file, device="loop", read_ahead="128", advice=advice, of={"alignment": "io_size"})
         run = random_read.run_engine(job)
         assert isinstance(run, Read), run
-        # Reads of pages that an earlier one has brought ask for nothing.
+        # Reads of pages that an earlier read brought make no request.
         assert 0.75 < run.delta("device_reads") / 2000 <= 1.0
 
 
@@ -169,7 +170,7 @@ def test_a_copy_in_memory_is_read_alike_and_leaves_nothing(file: Path, left_alon
 def test_a_warm_cache_is_read_without_the_device(file: Path) -> None:
     job = random_read.core_job(file, SIZE_BYTES, io_mode="buffered", cache="warm")
     pages = SIZE_BYTES // 4096
-    # The host had taken 103 pages back when the window began, once.
+    # Once, the host had taken 103 pages back when the window began.
     run = undisturbed(lambda: random_read.run_core(job), lambda run: run.start["resident_pages"] == pages)
     assert run.start["resident_pages"] == pages
     assert run.delta("requests_expected") == run.delta("pages_first_touched") == 0
@@ -292,7 +293,7 @@ def test_what_a_killed_run_left_is_put_back_by_the_next_start_and_its_loop_devic
 
 
 def as_nobody(*command: str) -> tuple[str, ...]:
-    """The command as the user nobody, where that can be done."""
+    """Return the command as the user nobody, if this user may do that."""
     if os.geteuid() != 0 or shutil.which("setpriv") is None:
         pytest.skip("needs root and setpriv")
     return ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", *command)
@@ -334,12 +335,12 @@ print(json.dumps([[check.ok, check.detail, check.hint] for check in engine.abili
     if Path("/dev/vda").exists():
         assert not disk[0][0]
         assert "root" in disk[0][2]
-    # Doctor says the same of what this user may ask for.
+    # `doctor` says the same about this user's rights.
     assert [ok for ok, detail, _ in abilities if "read-ahead" in detail or "loop" in detail] == [False, False]
 
 
 def sweep(bench: Path, value: str) -> subprocess.Popen[str]:
-    """The command in a process of its own: one point after the other on the disk itself, each for minutes."""
+    """Start the command in a separate process: one point after the other on the disk itself, each for minutes."""
     options = (
         "--set", "device=as_is", "--set", "file_size=8MiB", "--sweep", f"read_ahead={value}", "--sweep",
         "alignment=512", "--sweep", "io_size=8k", "--sweep", "io_mode=direct", "--transactions", "1000000000",
@@ -360,7 +361,7 @@ def wait_for(what: Callable[[], object], seconds: float = 120) -> None:
 
 
 def workers_of(pid: int) -> list[int]:
-    """The worker processes of a sweep."""
+    """Return the worker processes of a sweep."""
     found = []
     for stat in Path("/proc").glob("[0-9]*/stat"):
         with suppress(OSError):

@@ -1,6 +1,7 @@
-"""CONTRIBUTING's recipes are true: each patch makes an addition in a copy of the tree, and the copy measures with it.
+"""CONTRIBUTING's recipes are correct: each patch makes an addition in a copy of the tree, and the copy measures with
+it.
 
-tests/docs/test_recipes.py says which existing files a recipe may change. Recipes that need a server or a build of the
+tests/docs/test_recipes.py checks which existing files a recipe may change. Recipes that need a server or a build of the
 Rust core are slow.
 """
 
@@ -28,7 +29,7 @@ PAGE_SIZES = {"mysql": "16k", "postgres": "8k"}
 
 
 class Tree:
-    """A copy of the tree as it stands, with the built core."""
+    """A copy of the present tree, with the built core."""
 
     def __init__(self, root: Path) -> None:
         self.root = root / "bufferlab"
@@ -36,23 +37,23 @@ class Tree:
         files = subprocess.run(listed, cwd=ROOT, capture_output=True, check=True).stdout
         for name in [*files.decode().split("\0")[:-1], *(str(core.relative_to(ROOT)) for core in cores())]:
             (self.root / name).parent.mkdir(parents=True, exist_ok=True)
-            # A link stays one: python/bufferlab/experiments leads to a folder. Files keep their times, by which Python
-            # knows the compiled modules that are theirs.
+            # A link stays a link: python/bufferlab/experiments leads to a folder. Files keep their times, by which
+            # Python recognises their compiled modules.
             shutil.copy2(ROOT / name, self.root / name, follow_symlinks=False)
         for compiled in (*(ROOT / "python").rglob("*.pyc"), *(ROOT / "tests").rglob("*.pyc")):
             (self.root / compiled.relative_to(ROOT)).parent.mkdir(parents=True, exist_ok=True)
-            with suppress(FileNotFoundError):  # Another lane has written it anew meanwhile.
+            with suppress(FileNotFoundError):  # Another lane has replaced the file meanwhile.
                 shutil.copyfile(compiled, self.root / compiled.relative_to(ROOT))
 
     def add(self, recipe: str) -> None:
         """Apply the recipe's patch."""
         patch = ROOT / "tests/fixtures/recipes" / f"{recipe}.patch"
-        # Below a checkout git would skip each file that is not in this folder of it, without a word.
+        # Inside a checkout git would silently skip each file outside of this folder.
         alone = {**os.environ, "GIT_CEILING_DIRECTORIES": str(self.root.parent)}
         subprocess.run(["git", "apply", str(patch)], cwd=self.root, env=alone, check=True, timeout=60)
 
     def run(self, *arguments: str) -> dict[str, Any]:
-        """Run a command of the copy and return what it says as JSON."""
+        """Run a command of the copy; return the JSON that it prints."""
         document: dict[str, Any] = json.loads(self._python("bufferlab", *arguments, "--json"))
         return document
 
@@ -74,7 +75,7 @@ class Tree:
         return done.stdout
 
     def build(self) -> None:
-        """Build the core of this tree, from a copy of what was built for the other, without the tests' parts."""
+        """Build the core of this tree, from a copy of the other tree's build without the tests' parts."""
         built = ROOT / "target/release"
         if built.is_dir():
             # Another test's compiler may remove its objects meanwhile.

@@ -1,4 +1,4 @@
-"""What can never work on a server by URL (docs/existing-server.md) is refused soon, and leaves all as it was."""
+"""Cases that can never work on a server by URL (docs/existing-server.md) are refused soon, and change nothing."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ pytestmark = pytest.mark.real
 
 MIB = 1 << 20
 SECONDS = 2.0
-"""Within which a refusal is said."""
+"""The seconds within which a refusal must come."""
 PROGRAM = """
 format_version = 1
 name = "program"
@@ -40,16 +40,16 @@ measure = { transactions = 100, max_duration = "5s" }
 
 @dataclass(frozen=True)
 class Case:
-    """One line of the list in the docs."""
+    """One row of the table in the docs."""
 
     words: str
-    """A pattern in what is said."""
+    """A pattern in the message."""
     settings: dict[str, str] = field(default_factory=dict)
     sweep: tuple[str, ...] = ()
-    """The swept pools."""
+    """The swept pool sizes."""
     before: tuple[str, ...] = ()
     after: tuple[str, ...] = ()
-    """Statements that make the case, and unmake it."""
+    """Statements that undo the case, after those that make it."""
     user: str = "bufferlab"
     engine: str = ""
     experiment: str = "hot-rows"
@@ -118,13 +118,13 @@ POSTGRES = {
     ),
 }  # fmt: skip
 IN_LAB = "lab: "
-"""Before a statement that is for the database lab."""
+"""Prefix of a statement that is for the database lab."""
 UNSTEADY = ("timestamp", "gtid", "pseudo", "last_insert", "rand_seed", "in_transaction", "insert_id", "read_only")
-"""Parts of the names of variables that a session or the clock moves, or that a case itself sets."""
+"""Parts of the names of variables that change with a session or the time, or that a case itself sets."""
 
 
 class Server(Existing):
-    """A server of the test's own, and everything of it that a refusal must leave."""
+    """A separate server of this test, and everything on it that a refusal must leave unchanged."""
 
     def __init__(
         self, engine: str, url: str, root: Path, secret: str, ask: Callable[..., list[tuple[Any, ...]]]
@@ -142,7 +142,7 @@ class Server(Existing):
             profile=None if case.experiment == "PROGRAM" else "smoke",
             engine=case.engine or self.engine,
             set_knobs=tuple(asked.items()),
-            # Numbers, because shares of a knee depend on the pool.
+            # Numbers of rows, because shares of a knee depend on the pool.
             sweep=(("hot_rows", ("500",)), *([("pool_size", case.sweep)] if case.sweep else [])),
         )
 
@@ -184,7 +184,8 @@ class Server(Existing):
 
 @pytest.fixture(scope="module")
 def started_mariadb() -> Iterator[Server]:
-    """MariaDB with a pool of 64 MiB; `small` may use lab_small, `poor` may read lab, `maker` may nothing yet."""
+    """Start MariaDB with a pool of 64 MiB; `small` may use lab_small, `poor` may read lab, `maker` has no rights
+    yet."""
     with innodb.folder() as path:
         place = innodb.Place(innodb.build("mariadb-10.11"), path).initialise()
         identity = place.with_accounts()
@@ -206,7 +207,7 @@ def started_mariadb() -> Iterator[Server]:
 
 @pytest.fixture(scope="module")
 def started_postgresql() -> Iterator[Server]:
-    """PostgreSQL with shared buffers of 16 MiB; `small` may log in and no more."""
+    """Start PostgreSQL with shared buffers of 16 MiB; `small` may only log in."""
     with postgres.folder() as path:
         place = postgres.Place(postgres.build("postgres-17"), path).initialise()
         with place.server(connections=20) as server:
@@ -223,7 +224,7 @@ def started_postgresql() -> Iterator[Server]:
 
 @pytest.fixture
 def mariadb(started_mariadb: Server, monkeypatch: pytest.MonkeyPatch) -> Server:
-    """With its password in the environment of the one test."""
+    """Return the server, with its password in the environment of this one test."""
     monkeypatch.setenv("BUFFERLAB_PASSWORD", started_mariadb.secret)
     monkeypatch.setenv("BUFFERLAB_CACHE", str(started_mariadb.root / "cache"))
     return started_mariadb
@@ -253,11 +254,11 @@ def is_refused(server: Server, case: Case, folder: Path) -> None:
     finally:
         for statement in case.after:
             server.ask(statement)
-    # What is said of a server is a line, with the way out.
+    # Each message about a server is short, and has a hint.
     assert [problem for problem in real.value.problems if len(problem.what) > 400 or not problem.hint] == []
     real.match(f"(?s){case.words}")
     dry.match(f"(?s){case.words}")
-    # The shorter of two: others may have the processors.
+    # The shorter of two tries: other programs may use the processors.
     assert min(later - earlier for earlier, later in pairwise(moments)) < SECONDS
     assert not list((folder / "runs").glob("*-*"))
 
@@ -265,7 +266,7 @@ def is_refused(server: Server, case: Case, folder: Path) -> None:
 @pytest.mark.parametrize("name", MARIADB)
 def test_what_can_never_work_on_mariadb_is_refused(mariadb: Server, name: str, tmp_path: Path) -> None:
     case = MARIADB[name]
-    # The account has a schema of its own, so that nobody else may make functions in that of the others.
+    # The account has a separate schema, so that no other user may make functions in the schema of the others.
     if case.user == "small":
         mariadb.url = mariadb.url.replace("/lab?", "/lab_small?")
     try:

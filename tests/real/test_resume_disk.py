@@ -1,4 +1,4 @@
-"""Sweeps that are killed and resumed where results and data lie on two file systems: the data stay on theirs."""
+"""Sweeps that are killed and resumed with results and data on two file systems: the data stay on theirs."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def two_disks() -> Iterator[Place]:
 
 
 def copies(found: Place, until: subprocess.Popen[bytes]) -> set[Path]:
-    """The folders of copies that are seen while a command runs, below results and data."""
+    """Return the folders of copies that are seen while a command runs, below results and data."""
     seen: set[Path] = set()
     while until.poll() is None:
         for root in (found.root / "out", found.data):
@@ -69,7 +69,7 @@ def test_the_copies_of_a_resumed_sweep_lie_where_the_first_ones_lay(two_disks: P
 
 
 def refused(found: Place, folder: Path, log: Path) -> str:
-    """What a resume says that ends with 2 or 3."""
+    """Return the error of a resume that ends with 2 or 3."""
     done = found.start(["run", "--resume", folder], log, found.environment())
     assert done.wait() in (2, 3)
     return log.read_text()

@@ -1,4 +1,4 @@
-"""The Rust tests of the clients and loaders, with the server that `cargo test` by itself does not have."""
+"""The Rust tests of the clients and loaders, with the server that `cargo test` alone does not have."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ pytestmark = [pytest.mark.real, pytest.mark.slow]
 
 
 def passes(family: str, path: Path, user: str, password: str, programs_named: str = "*", **more: str) -> None:
-    """Run the test programs of the family against the server; none may fail, and none may say that it was skipped."""
+    """Run the family's test programs against the server; none may fail, and none may report that it was skipped."""
     server = {"SOCKET": str(path), "USER": user, "PASSWORD": password, **more}
     named = f"{family}_{programs_named}"
     programs = ["cargo", "test", "--release", "--quiet", "--locked", "-p", "bufferlab-drive", "--test", named]

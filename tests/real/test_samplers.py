@@ -1,4 +1,4 @@
-"""The samplers beside iostat and mpstat of sysstat, which read the same counters of the kernel by code of their own."""
+"""The samplers compared with sysstat's iostat and mpstat, whose separate code reads the same counters of the kernel."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ READING_SECONDS = 4
 TRIALS = 2
 COLUMNS = ("usr", "nice", "sys", "iowait", "irq", "soft", "steal", "guest", "gnice", "idle")
 
-#: Runs a job of the core on the standard input, with mpstat over the same seconds: it is started at the first edge.
+#: Runs a job of the core from the standard input, with mpstat over the same seconds: mpstat starts at the first edge.
 _BESIDE_MPSTAT = """
 import json, subprocess, sys
 from bufferlab import _native
@@ -70,10 +70,10 @@ def test_iostat_counts_the_same_reads_and_bytes_of_a_device_that_rests_before_an
             said = json.loads(iostat.communicate()[0])
     (told,) = said["sysstat"]["hosts"][0]["statistics"][0]["disk"]
     assert told["disk_device"] == device
-    # Rates have two decimals, KiB are whole: their quotient tells the seconds that iostat divided by.
+    # Rates have two decimals, KiB are whole: their quotient gives the seconds by which iostat divided.
     seconds = told["kB_read"] / told["kB_read/s"]
     warm_up = run.answer["warm_up"]["transactions"]
-    # Before the window: the warm-up, and two reads that find out whether direct I/O is honoured.
+    # Before the window come the warm-up, and two reads that check whether direct I/O works.
     assert round(told["tps"] * seconds) == run.delta("device_reads") + warm_up + TRIALS
     assert told["kB_read"] * 1024 == run.delta("device_read_bytes") + (warm_up + TRIALS) * io_size_bytes
 
@@ -81,7 +81,7 @@ def test_iostat_counts_the_same_reads_and_bytes_of_a_device_that_rests_before_an
 def test_mpstat_tells_the_same_shares_of_the_processors_time(file: Path) -> None:
     job = random_read.core_job(file, SIZE_BYTES)
     job["measure"] = {"transactions": 2**53 - 1, "max_seconds": float(WINDOW_SECONDS)}
-    # Something to tell: half a processor's time and more in user mode, and reads that are waited for.
+    # Make a load to measure: at least half a processor's time in user mode, and reads with waits.
     with subprocess.Popen([sys.executable, "-c", "while True: pass"]) as busy:
         try:
             done = subprocess.run(
@@ -104,7 +104,7 @@ def test_mpstat_tells_the_same_shares_of_the_processors_time(file: Path) -> None
 
 
 def shares(run: random_read.Read) -> dict[str, float]:
-    """Per cent of all processors' time in the window, by mpstat's columns."""
+    """Return the per cent of all processors' time in the window, by mpstat's columns."""
     spent = {name: run.delta(f"cpu_{name}_us") for name in COLUMNS}
     total = sum(spent.values())
     return {name: 100 * us / total for name, us in spent.items()}

@@ -1,4 +1,5 @@
-"""Users' scripts end to end on the real engine: setup, weights, parameters, rows, phases, errors with their line."""
+"""Users' scripts on the real engine, from start to end: setup, weights, parameters, rows, phases, errors with their
+line."""
 
 from __future__ import annotations
 
@@ -35,7 +36,7 @@ COMMIT;
 
 @pytest.fixture
 def shop(disk: Path, request: pytest.FixtureRequest) -> Iterator[Path]:
-    """A loaded shop of 2000 products."""
+    """Yield a loaded shop of 2000 products."""
     database = disk / f"{request.node.name[:50].replace('/', '_')}.db"
     loaded = windows.load_script(database, SHOP, rows=2000)
     assert loaded["tables"] == {"product": 2000, "sale": 0}
@@ -48,7 +49,7 @@ def test_a_script_runs_with_its_weights_parameters_and_row_counts(shop: Path) ->
     window = run.window()
     looks, buys = (window.delta("transactions_committed", kind) for kind in ("look", "buy"))
     assert looks + buys == 2000
-    # Three in four, and the count of a binomial scatters by 19.
+    # Three in four; the standard deviation of this binomial count is 19.
     assert looks == pytest.approx(1500, abs=100)
     assert window.delta("rows_returned", "look") == 10 * looks
     assert window.delta("rows_returned", "buy") == buys
@@ -91,7 +92,7 @@ def test_the_same_setup_gives_the_same_file_and_other_variables_another(disk: Pa
 def test_decimals_reach_the_engine_as_numbers(shop: Path) -> None:
     text = "\\set limit 999.75 / 1.0\nSELECT id FROM product WHERE price > :limit;"
     run = windows.run(shop, windows.script(text), transactions=100)
-    # Prices are 0.5, 1.0, ... 1000.0: one is above. A text would be above every number, and give none.
+    # Prices are 0.5, 1.0, ... 1000.0: one is above. A text would compare as above every number, and return no row.
     assert run.window().delta("rows_returned", "script") == 100
 
 
@@ -125,7 +126,7 @@ def test_phases_run_after_the_window_between_edges_of_their_own(shop: Path) -> N
     assert scanned.delta("rows_returned", "range_scan.script") == 5000
     assert inserted.delta("transactions_committed", "insert.one") == 400
     assert inserted.delta("wal_write_bytes") > 400 * 4096
-    # What its setup wrote is outside its edges: one table more, and still only the pages of its inserts.
+    # The setup's pages are outside its edges: it makes one more table, but only pages of its inserts count.
     assert 4 <= inserted.delta("pages_created") <= 20
     assert scanned.delta("wal_write_bytes") == 0
     assert "range_scan.script" not in {subject for _, subject in run.window().end}
@@ -136,7 +137,7 @@ def test_phases_run_after_the_window_between_edges_of_their_own(shop: Path) -> N
 
 
 def test_a_scan_of_any_length_needs_no_memory_for_its_rows(shop: Path) -> None:
-    # A million rows of 100 bytes, which nobody keeps.
+    # A million rows of 100 bytes, which the driver drops.
     text = "SELECT printf('%0100d', a.id) FROM product a, product b LIMIT 1000000;"
     phase = {"name": "large", "source": "large.sql", "text": text, "variables": {}, "transactions": 1}
     run = windows.run(shop, windows.script(SHOP, rows=2000), transactions=50, phases=[{**phase, "max_seconds": 60.0}])

@@ -49,7 +49,7 @@ def test_the_script_of_a_servers_own_log_runs_with_its_weights_and_shows_no_valu
         assert total >= 600
         for kind, count in counts.items():
             expected = total * sections[kind] / seen
-            # A binomial scatters by at most the root of its mean.
+            # A binomial count's standard deviation is at most the root of its mean.
             assert abs(count - expected) < 5 * expected**0.5 + 1, (kind, count, expected)
 
 
@@ -99,14 +99,14 @@ def _call(folder: Path, *arguments: str | Path) -> str:
 
 
 def _with_tables(script: Path) -> None:
-    """Do by hand what docs/scripts.md asks for: the tables, and no section of a statement that failed."""
+    """Do the manual steps of docs/scripts.md: add the tables, and remove the section of a failed statement."""
     text = re.sub(r"(?ms)^-- transaction: \w+_nowhere .*?(?=^-- transaction: |\Z)", "", script.read_text("utf-8"))
     setup = [statement.replace("shop.", "") for statement in (*slow_logs.SCHEMA[2:], *slow_logs.rows(PRODUCTS))]
     script.write_text("-- setup\n" + ";\n".join(setup) + ";\n" + text, encoding="utf-8")
 
 
 def _committed(sweep: Path) -> dict[str, int]:
-    """Return the transactions of the measured windows, by kind; those that end with ROLLBACK too."""
+    """Return the transactions of the measured windows, by kind, including those that end with ROLLBACK."""
     import polars as pl
 
     counts: dict[str, int] = {}

@@ -1,4 +1,4 @@
-"""What the core says of files, file systems and disks that are not as they should be."""
+"""The core's messages about faulty files, file systems and disks."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ def refusal(database: Path, **knobs: object) -> core.CoreError:
 
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A file system of its own that is soon full."""
+    """Yield a separate small file system, which is soon full."""
     mount = tmp_path / "small"
     mount.mkdir()
-    # Mounting needs root; where it is refused this fails, because a full disk was then not tested.
+    # Mounting needs root; without it the test fails, because then no full disk was tested.
     subprocess.run(["mount", "-t", "tmpfs", "-o", "size=100m", "tmpfs", str(mount)], check=True)
     yield mount
     subprocess.run(["umount", str(mount)], check=True)

@@ -1,4 +1,4 @@
-"""SQLite as a buffer pool: what it counts agrees with the kernel, with SQLite itself and with the stock cache."""
+"""SQLite as a buffer pool: its counts agree with the kernel, with SQLite itself and with the stock cache."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def test_direct_reads_are_the_process_reads_land_in_frames_and_reach_the_device(
     assert run.delta("bounce_reads") == 0
     device = [subject for metric, subject in run.end if metric == "device_read_bytes"]
     assert device, "the device of the checkout could not be resolved"
-    # Others may read from the same disk: a lower bound is exact, an upper one is checked by the sweep's report.
+    # Other programs may read from the same disk: this lower bound is exact, and the sweep's report checks an upper one.
     assert run.delta("device_read_bytes", device[0]) >= 0.98 * counted
 
 
@@ -61,7 +61,7 @@ def test_resident_memory_grows_with_the_pool(loaded: Path, database: Path) -> No
 
 def test_the_pools_own_count_is_sqlites_count(database: Path) -> None:
     run = core.run(database, pool_size_bytes=8 * MIB, transactions=1000, warm_up=500)
-    # SQLite counts a new page neither as a hit nor as a miss; the pool has to fetch it.
+    # SQLite counts a new page neither as a hit nor as a miss, but the pool must fetch it.
     fetches_of_pages_that_were_there = run.delta("pool_fetches") - run.delta("page_gets")
     assert 0 <= fetches_of_pages_that_were_there <= 1.2 * run.delta("pages_created") + 100
     assert run.delta("pool_hits") <= run.delta("page_gets")

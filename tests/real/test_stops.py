@@ -1,4 +1,4 @@
-"""A worker that is stopped for seconds of its window, end to end: the counts stand, and nothing is claimed of speed."""
+"""A worker that is stopped for seconds of its window: the counts stay valid, and no claim about speed is made."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def test_stops_of_the_worker_are_seen_and_take_the_claim_on_throughput_and_leave
     analysis = Analysis.of(open_sweep(Path(json.loads(told)["sweep"])))
     [(run, gaps)] = analysis.with_gaps()
     stopped_s = stops * stop_s
-    # The pulse sees each stop but for the 0.1 s in which the next beat is not due; a busy host adds to it.
+    # The pulse sees each stop except for the up to 0.1 s before the next beat is due; a busy host adds to it.
     assert 0.85 * stopped_s < gaps.sum_s < stopped_s + 0.3 * seconds
     assert gaps.longest_s > 0.85 * stop_s
     assert "gaps of" in (analysis.claim_blocked("transactions_per_s") or "")

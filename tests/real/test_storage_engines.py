@@ -1,4 +1,4 @@
-"""MariaDB's storage engines on real servers: each runs in one budget, and the kernel's counts are its own."""
+"""MariaDB's storage engines on real servers: each runs in the same budget, and the kernel's counts equal its own."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_every_storage_engine_reads_what_the_kernel_counts_for_its_server(server
         assert limit == rest + (40 << 20)
         assert rest < held <= limit
     checks = {check["name"]: check for check in told["checks"]}
-    # InnoDB's and RocksDB's pages go past the page cache, Aria's through it.
+    # InnoDB's and RocksDB's pages bypass the page cache, Aria's go through it.
     assert checks["process_read_bytes"]["status"] == "passed"
     assert checks["read_calls"]["status"] == "passed"
 

@@ -1,4 +1,4 @@
-"""Every behaviour of a server that is not what it seems, before every command that meets one (campaign/strange.py)."""
+"""Every wrong behaviour of a server with every command that may meet it (campaign/strange.py)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ pytestmark = [pytest.mark.real, pytest.mark.slow]
 
 @pytest.mark.parametrize("family", servers.NAMES)
 def test_a_strange_server_ends_every_command_in_time_with_a_sentence(family: str, disk: Path) -> None:
-    disk.chmod(0o711)  # A server's user must reach the cache.
+    disk.chmod(0o711)  # A server's user must be able to enter the cache.
     folder = disk / f"strange-{family}"
     folder.mkdir(mode=0o711)
     tried = dict(servers.tries(folder, family, 1, iter(range(servers.EACH_ONCE))))

@@ -1,4 +1,4 @@
-"""Whole sweeps of the real engine through the command line: the answer, and the answer after being killed."""
+"""Whole sweeps of the real engine by the command line: the answer, and the answer after a kill."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ pytestmark = pytest.mark.real
 
 SMALL = ["buffer-size", "--warehouses", "1", "--sweep", "pool_size=10%,30%"]
 PF_EXITING = 4
-"""A task on its way out (include/linux/sched.h)."""
+"""The flag of a task that is ending (include/linux/sched.h)."""
 
 
 def command(*arguments: str) -> list[str]:
@@ -42,10 +42,10 @@ def out(disk: Path, request: pytest.FixtureRequest) -> Iterator[Path]:
 
 
 def outliving(directory: Path) -> list[str]:
-    """Processes that stay though their sweep has ended.
+    """Return the processes that remain although their sweep has ended.
 
-    One that has taken its death signal can still wait in the kernel for a slow disk, which nobody can cut
-    short: it gets a minute. One that has not been told to die gets five seconds.
+    A process that has received its death signal may still wait in the kernel for a slow disk, and cannot be interrupted
+    there: it gets a minute. A process without a death signal gets five seconds.
     """
     begun = time.monotonic()
     while processes := processes_in(directory):
@@ -57,7 +57,7 @@ def outliving(directory: Path) -> list[str]:
 
 
 def processes_in(directory: Path) -> list[str]:
-    """Living processes that mention the directory or run a worker in it: number, state, command line."""
+    """Return the living processes that mention the directory or run a worker in it: number, state, command line."""
     found = []
     for process in Path("/proc").iterdir():
         if process.name.isdigit() and int(process.name) != os.getpid():
@@ -73,7 +73,7 @@ def processes_in(directory: Path) -> list[str]:
 
 
 def held_by(process: Path) -> str:
-    """Whether a process has been told to die, and where in the kernel each of its threads waits."""
+    """Return whether a process has a death signal, and where in the kernel each of its threads waits."""
     try:
         status = dict(line.split(":", 1) for line in (process / "status").read_text().splitlines())
         flags = int((process / "stat").read_text().rsplit(")", 1)[1].split()[6])
@@ -86,7 +86,7 @@ def held_by(process: Path) -> str:
 
 
 def unpublished(out: Path) -> list[Path]:
-    """Run copies and temporary folders; lock files and finished runs are not among them."""
+    """Return copies of runs and temporary folders, but not lock files and finished runs."""
     return [path for path in out.rglob("*") if path.name.startswith(".tmp-") or path.suffix in {".db", ".db-wal"}]
 
 
@@ -109,11 +109,11 @@ def test_reads_per_new_order_fall_with_the_pool_and_the_intervals_say_so(disk: P
     assert all(step["verdict"].startswith("falls") and step["estimate"]["ci_high"] < 1 for step in steps)
     assert "fall" in answer["answer"]
     gets = [summary(point, "page_gets_per_new_order")["value"] for point in answer["points"]]
-    # The transactions are the same; the database has grown more in a longer warm-up.
+    # The transactions are the same, but the database has grown more in a longer warm-up.
     assert max(gets) < 1.06 * min(gets), "the same workload asks for the same pages whatever the pool"
     ratios = growth_of_gets(Path(answer["sweep"]))
     assert len(ratios) == 3
-    # Before windows had a stream of their own, this ratio differed by 4 % between blocks.
+    # Before windows had a separate stream of random numbers, this ratio differed by 4 % between blocks.
     assert max(ratios) < 1.01 * min(ratios), "what a longer warm-up changes is the same in every block"
     assert answer["status"] == "ok"
     assert (Path(answer["sweep"]) / "report.html").exists()
@@ -122,7 +122,8 @@ def test_reads_per_new_order_fall_with_the_pool_and_the_intervals_say_so(disk: P
 
 
 def growth_of_gets(sweep: Path) -> list[float]:
-    """Page gets a transaction after the longest warm-up over those after the shortest, block by block."""
+    """Return the page gets per transaction after the longest warm-up divided by those after the shortest, block by
+    block."""
     by_block: dict[int, dict[int, float]] = {}
     for record in open_sweep(sweep).runs():
         gets = record.measured().values["page_gets_per_transaction"].value
@@ -163,7 +164,8 @@ def test_phases_are_measured_for_themselves_and_leave_the_window_and_the_data_as
         assert {tree["name"] for tree in run["database"]["shape"]["trees"]} >= {"order_line", "stock", "customer"}
         types = set(record.latency()["transaction_type"].unique())
         assert {name.split(".")[0] for name in types if "." in name} == set(asked)
-    # A smoke's warm-up is cut short: whether it was warm, and stood still, is not asked here; nor how busy the host is.
+    # A smoke's warm-up is cut short, so this test does not check whether the pool was warm and steady; nor how busy the
+    # host is.
     not_asked = {"warm_up_gates", "steady_window", "stolen_time"}
     checks = check_sweep([record.measured() for record in records])
     failed = [check for check in checks if check.status == "failed" and check.name not in not_asked]
@@ -180,7 +182,7 @@ def test_killed_at_random_moments_and_resumed_it_ends_with_every_run_whole(disk:
     published_before = 0
     for _ in range(24):
         folders = sorted(path for path in out.iterdir() if path.name.startswith("buffer-size-"))
-        # Killed before it had a folder: nothing is lost by beginning again.
+        # It was killed before it had a folder: starting again loses nothing.
         arguments = ["--resume", str(folders[-1])] if folders else fresh
         with subprocess.Popen(
             command("run", *arguments),
@@ -221,7 +223,7 @@ def test_interrupted_by_ctrl_c_it_keeps_what_it_has_and_says_how_to_go_on(disk: 
         start_new_session=True,
     ) as sweep:
         assert sweep.stderr is not None
-        # The first line about a running point; from then on there is something to interrupt.
+        # Wait for the first line about a running point; from then on there is something to interrupt.
         for line in sweep.stderr:
             if "measuring" in line:
                 break

@@ -1,4 +1,4 @@
-"""TLS and logins on servers by URL, as Python asks the core for sessions."""
+"""TLS and logins on servers by URL, in sessions that Python asks the core for."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ pytestmark = pytest.mark.real
 
 SECRET = "a-good-secret"
 CASES = {
-    # certificate, words of the URL, host, what is said; None: accepted
+    # certificate, words of the URL, host, message; None: accepted
     "required": ("good", "sslmode=require", "localhost", None),
     "the authority": ("good", "sslmode=verify-ca&sslrootcert={ours}", "localhost", None),
     "the name too": ("good", "sslmode=verify-full&sslrootcert={ours}", "localhost", None),
@@ -74,17 +74,17 @@ class Served:
     ) -> None:
         self.family, self.engine, self.folder, self.port, self._use = family, engine, folder, port, use
         self.forget = forget
-        """Let the server forget the passwords that it has seen."""
+        """Makes the server forget the passwords that it has seen."""
         self._certificate = "good"
 
     def use(self, certificate: str) -> None:
-        """Let the server show another certificate from now on."""
+        """Make the server use another certificate from now on."""
         if certificate != self._certificate:
             self._use(certificate)
             self._certificate = certificate
 
     def attempt(self, user: str, host: str, words: str) -> str | None:
-        """What is said to a URL; None where the account was let in."""
+        """Return the error for a URL; None if the login succeeded."""
         return self.said(self.url(user, host, words))
 
     def url(self, user: str, host: str, words: str) -> str:
@@ -227,7 +227,7 @@ def test_an_account_logs_in_by_each_way_that_is_known(served: Served) -> None:
     served.use("good")
     if served.engine == "postgres":
         assert served.attempt("md5", "localhost", "sslmode=disable") is None
-        # pg_hba.conf lets this account in over TLS alone.
+        # pg_hba.conf accepts this account only over TLS.
         heard = served.attempt("scram", "localhost", "sslmode=disable")
         assert heard is not None
         assert "no encryption" in heard
@@ -236,7 +236,8 @@ def test_an_account_logs_in_by_each_way_that_is_known(served: Served) -> None:
 
 @pytest.mark.parametrize("served", [pytest.param("mysql-9", marks=SLOW)], indirect=True)
 def test_a_full_login_by_caching_sha2_password_on_a_cold_cache(served: Served) -> None:
-    # To the server the relay is its Unix socket, where it wants the password itself: without TLS see below.
+    # For the server the relay is its Unix socket, over which it asks for the password itself; below the same without
+    # TLS.
     for words in ("sslmode=require", "sslmode=prefer"):
         served.forget()
         assert served.attempt("sha2", "localhost", words) is None
@@ -268,10 +269,10 @@ def test_a_full_login_without_tls_hides_the_password_by_the_servers_key(monkeypa
                 (f"server_public_key={place.data / 'public_key.pem'}", False, True),
                 (f"server_public_key={another}", False, False),
                 ("get_server_public_key=true", True, True),
-                ("get_server_public_key=false", True, True),  # On the loopback it is asked for all the same.
+                ("get_server_public_key=false", True, True),  # On the loopback the client asks for the key anyway.
             ):
                 url = served.url("sha2", "127.0.0.1", f"sslmode=disable&{words}")
-                ask("FLUSH PRIVILEGES")  # The server forgets the password: it wants more than a proof.
+                ask("FLUSH PRIVILEGES")  # The server forgets the password: a proof alone no longer suffices.
                 seen.clear()
                 heard = served.said(url)
                 assert (heard is None) is is_in, (words, heard)
@@ -307,13 +308,13 @@ def test_a_relay_between_sees_no_byte_of_a_statement_after_the_handshake() -> No
                 with closing(family.connect(address)) as connection:
                     assert connection.rows("SELECT 'mango', 7 * 6") == [("mango", 42)]
                 assert (b"mango" in b"".join(seen)) is is_plain
-                # The account's name stands in the login; with TLS that comes after the handshake.
+                # The login contains the account's name; with TLS it comes after the handshake.
                 assert (b"me\0" in b"".join(seen)) is is_plain
 
 
 @contextmanager
 def recording(place: Path | int, seen: list[bytes]) -> Iterator[int]:
-    """A relay to a socket or a port, which keeps what passes."""
+    """Yield a relay to a socket or a port, which keeps the bytes that pass."""
     kept = socket.socket.recv
 
     class Tapped(socket.socket):

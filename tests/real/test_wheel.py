@@ -1,4 +1,5 @@
-"""The wheel as somebody gets it who has no clone: what is in it, where it runs, and what it writes."""
+"""The wheel as a user without a clone gets it: its contents, the systems on which it runs, and the files that it
+writes."""
 
 from __future__ import annotations
 
@@ -34,7 +35,7 @@ def ran(*command: object, **settings: object) -> subprocess.CompletedProcess[str
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return the folder of a wheel and a source distribution; the wheel is built from the source distribution."""
     folder = tmp_path_factory.mktemp("dist")
-    # Noted now: somebody may commit while it is built.
+    # Noted now, because a commit may come during the build.
     (folder / "commit").write_text(ran("git", "rev-parse", "HEAD", cwd=ROOT).stdout)
     done = ran("tools/build-wheel", "--out", folder, cwd=ROOT)
     assert done.returncode == 0, done.stderr
@@ -160,7 +161,7 @@ def test_an_installed_wheel_runs_an_experiment_to_its_report_and_writes_nothing_
 
 def test_a_home_that_cannot_be_written_is_told_and_another_cache_helps(installed: Installed) -> None:
     cache = installed.folder / "cache"
-    # /proc takes no folders, from root either.
+    # Not even root can make folders in /proc.
     refused = installed.bufferlab("run", "buffer-size", "--smoke", home=Path("/proc"))
     assert refused.returncode == 3, refused.stderr
     assert "BUFFERLAB_CACHE" in refused.stderr
@@ -174,7 +175,7 @@ def test_a_home_that_cannot_be_written_is_told_and_another_cache_helps(installed
 def test_pip_installs_the_source_distribution(built: Path, tmp_path: Path) -> None:
     (source,) = built.glob("*.tar.gz")
     ran(sys.executable, "-m", "venv", tmp_path / "lab")
-    # Crates that were compiled before are not compiled again: what is looked at here is what the archive holds.
+    # Crates that were compiled before are not compiled again: the test checks the contents of the archive.
     environment = os.environ | {"CARGO_TARGET_DIR": str(ROOT / "target")}
     done = ran(tmp_path / "lab/bin/pip", "install", "--quiet", source, env=environment)
     assert done.returncode == 0, done.stderr[-3000:]
@@ -187,7 +188,7 @@ def test_pip_installs_the_source_distribution(built: Path, tmp_path: Path) -> No
 
 
 def steps_of(dockerfile: str) -> str:
-    """Return a shell script of what a Dockerfile does in its image, after the base."""
+    """Return a shell script of the Dockerfile's steps after its base image."""
     script = ["set -eu"]
     for line in dockerfile.replace("\\\n", " ").splitlines():
         word, _, rest = line.strip().partition(" ")
