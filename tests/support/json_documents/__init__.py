@@ -139,10 +139,10 @@ DOCUMENTS: dict[str, type[Printed]] = {
     "report": of_answer("Sweep", "`run`, `merge`, `report` and `predict`: numbers are unrounded.", SweepResult),
     "script-from-slow-log": of_keys("SlowLogScript", "`script-from-slow-log`; it holds no value of the log.", _SCRIPT),
 }
-"""By the name of the file in docs/schemas."""
+"""The documents, by the name of the file in docs/schemas."""
 
 
 def schema(name: str) -> str:
-    """The JSON Schema of a document, as its file holds it."""
+    """Return the JSON Schema of a document, in the form of its file."""
     found = {"$schema": "https://json-schema.org/draft/2020-12/schema", **DOCUMENTS[name].model_json_schema()}
     return json.dumps(found, indent=1, ensure_ascii=False) + "\n"

@@ -45,7 +45,7 @@ _Base = TypeVar("_Base", bound=Document)
 
 
 def of_keys(name: str, doc: str, keys: Mapping[str, Any], optional: bool = False) -> type[Printed]:
-    """The type of an object of these keys."""
+    """Return the type of an object with these keys."""
     ends = {"default": None} if optional else {}
     # A model has an attribute of the name "schema" already.
     fields: dict[str, Any] = {
@@ -55,18 +55,18 @@ def of_keys(name: str, doc: str, keys: Mapping[str, Any], optional: bool = False
 
 
 def of_answer(name: str, doc: str, data: type) -> type[Printed]:
-    """The type of an answer with these data."""
+    """Return the type of an answer with these data."""
     return _made(name, Printed, doc, _fields(Report) | _fields(data))
 
 
 @cache
 def model_of(kind: type) -> type[Document]:
-    """The type of what `printed` makes of a class: the names and the docstrings are the class's own."""
+    """Return the type of the JSON that `printed` makes of a class; names and docstrings are those of the class."""
     return _made(kind.__name__, Document, inspect.getdoc(kind), _fields(kind))
 
 
 def _made(name: str, base: type[_Base], doc: str | None, fields: dict[str, Any]) -> type[_Base]:
-    # Its fields have their descriptions; pydantic would look for them in the source of each caller.
+    # The fields have their descriptions already; otherwise pydantic would look for them in the source of each caller.
     return create_model(name, __base__=base, __doc__=doc, __cls_kwargs__={"use_attribute_docstrings": False}, **fields)
 
 
@@ -87,7 +87,7 @@ def _fields(kind: type) -> dict[str, Any]:
 
 
 def _annotation(kind: type, name: str) -> Any:
-    # A plain class tells the types of its attributes in its constructor.
+    # A plain class declares the types of its attributes in its constructor.
     places = [(one, of) for one in kind.__mro__ for of in (vars(one).get("__annotations__", {}),
               getattr(vars(one).get("__init__"), "__annotations__", {}))]  # fmt: skip
     owner, told = next((one, of) for one, of in places if name in of)
@@ -98,7 +98,7 @@ def _evaluated(text: Any, owner: Any) -> Any:
     return eval(text, {**_NAMES, **vars(sys.modules[owner.__module__])}) if isinstance(text, str) else text
 
 
-#: Names that modules import for their types alone.
+#: Names that modules import only for their types.
 _NAMES: dict[str, Any] = {
     one.__name__: one for one in (Prediction, Verdict, StoredSetting, Check, Estimate, PlayedTrace)
 }
@@ -107,7 +107,7 @@ _NAMES |= {"Mapping": Mapping, "Sequence": Sequence, "Direction": Direction, "Re
 
 @cache
 def _docs(kind: type) -> dict[str, str]:
-    """The docstrings of a class's fields."""
+    """Return the docstrings of a class's fields."""
     place: ast.Module | ast.ClassDef = _tree(kind.__module__)
     for name in kind.__qualname__.split("."):
         found = [one for one in place.body if isinstance(one, ast.ClassDef) and one.name == name]
@@ -131,7 +131,7 @@ def _tree(module: str) -> ast.Module:
 
 
 def _as_json(kind: Any) -> Any:
-    """The type of what `printed` makes of a value of this type."""
+    """Return the type of the JSON that `printed` makes of a value of this type."""
     origin, inner = get_origin(kind), get_args(kind)
     if origin is Annotated:
         return _as_json(inner[0])
