@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import socket
-import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -90,10 +88,7 @@ def test_a_signal_ends_with_the_report_of_what_was_seen(
     bench: Bench, number: signal.Signals, asked: tuple[str, ...], code: int
 ) -> None:
     with FakeMysql() as server:
-        command = [sys.executable, "-m", "bufferlab", "observe", server.url, *asked]
-        process = subprocess.Popen(
-            command, env=bench.environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-        )
+        process = bench.start("observe", server.url, *asked)
         deadline = time.monotonic() + 60
         while server.samples < 5 and time.monotonic() < deadline:
             time.sleep(0.05)

@@ -54,9 +54,9 @@ def test_the_quick_form_shows_reads_fall_as_the_pool_grows(bench: Bench) -> None
     assert all(point["status"] == "ok" for point in document["points"])
 
 
-RUN_ELSEWHERE = {"buffer-size", "index-scan", "page-size"}
-"""Other tests run these in the same form every day: the sweep below, tests/real/test_index_scan.py and
-test_sweep.py."""
+RUN_ELSEWHERE = {"buffer-size", "index-scan", "page-size", "noise"}
+"""Other tests run these in the same form every day: the sweep below, tests/real/test_index_scan.py and test_sweep.py.
+`noise` is one pool of buffer-size under two names; tests/unit/test_noise.py runs two arms on the fake engine."""
 
 
 def embedded_experiments() -> list[Any]:

@@ -6,7 +6,6 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -165,16 +164,10 @@ class Bench:
         """Run `bufferlab run … --out <this bench's folder>`."""
         return self.bufferlab("run", *arguments, "--out", out or self.out)
 
-    def start(self, *arguments: str | Path) -> subprocess.Popen[str]:
-        """Start the command, in the background."""
-        return subprocess.Popen(
-            [sys.executable, "-m", "bufferlab", *map(str, arguments)],
-            env=self.environment,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
+    def start(self, *arguments: str | Path, afresh: bool = False) -> subprocess.Popen[str]:
+        """Start the command, in the background; `afresh` from the beginning, as a user does."""
+        begin = prepared.start_afresh if afresh else prepared.start
+        return begin(arguments, self.environment)
 
     def sweep_path(self) -> Path:
         """Return the only sweep folder."""

@@ -111,12 +111,12 @@ class _Small:
     def begin(self, descriptors: tuple[int, int, int]) -> int:
         told = {"environment": dict(os.environ), "folder": os.getcwd(), "parent": os.getpid()}
         with self._lock:
-            _adopt_orphans(True)
+            adopt_orphans(True)
             try:
                 socket.send_fds(self._ours, [json.dumps(told).encode()], descriptors)
                 return int(self._ours.recv(64))
             finally:
-                _adopt_orphans(False)
+                adopt_orphans(False)
 
     def _end(self) -> None:
         self._ours.close()
@@ -128,7 +128,8 @@ def _small() -> _Small:
     return _Small()
 
 
-def _adopt_orphans(wanted: bool) -> None:
+def adopt_orphans(wanted: bool) -> None:
+    """Have orphans among the processes below this one become its children, or no longer."""
     ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, int(wanted), 0, 0, 0)
 
 
@@ -146,7 +147,7 @@ def _serve(descriptor: int) -> None:
         if between == 0:
             if os.fork() == 0:
                 told = json.loads(said)
-                _wait_for_parent(told["parent"])
+                wait_for_parent(told["parent"])
                 os.chdir(told["folder"])
                 os.environ.clear()
                 os.environ.update(told["environment"])
@@ -157,7 +158,8 @@ def _serve(descriptor: int) -> None:
         os.waitpid(between, 0)
 
 
-def _wait_for_parent(pid: int) -> None:
+def wait_for_parent(pid: int) -> None:
+    """Wait until that process has adopted this one; end where it does not."""
     deadline = time.monotonic() + _PARENT_DIED_S
     while os.getppid() != pid:
         if time.monotonic() > deadline:

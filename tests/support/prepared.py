@@ -22,11 +22,12 @@ import tempfile
 import threading
 import time
 import traceback
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import IO
 
 _LIBRARIES = (
     "matplotlib.backends.backend_svg",
@@ -73,6 +74,43 @@ def run(
         return subprocess.CompletedProcess(["bufferlab", *words], code, out.read_text(), err.read_text())
 
 
+def start(arguments: Sequence[str | Path], environment: Mapping[str, str]) -> subprocess.Popen[str]:
+    """Start `bufferlab ARGUMENTS` in this folder, in the background; its output is piped."""
+    words = [str(argument) for argument in arguments]
+    if os.environ.get("BUFFERLAB_TEST_COMMANDS") == "exec":
+        return start_afresh(words, environment)
+    (from_out, out), (from_err, err) = os.pipe(), os.pipe()
+    try:
+        pid = _prepared().start(words, environment, Path.cwd(), out, err)
+    finally:
+        os.close(out)
+        os.close(err)
+    return _Started(words, pid, from_out, from_err)
+
+
+def start_afresh(arguments: Sequence[str | Path], environment: Mapping[str, str]) -> subprocess.Popen[str]:
+    """Start the same command from the beginning, as a user does: its workers are programs of their own."""
+    return subprocess.Popen(
+        [sys.executable, "-m", "bufferlab", *map(str, arguments)],
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+class _Started(subprocess.Popen[str]):
+    """A child that this process adopted, in place of one that it started."""
+
+    def __init__(self, arguments: Sequence[str], pid: int, out: int, err: int) -> None:
+        self.args, self.pid, self.returncode = ["bufferlab", *arguments], pid, None
+        self.stdin, self.stdout, self.stderr = None, os.fdopen(out), os.fdopen(err)
+        self.text_mode, self.encoding, self.errors = True, None, None
+        self._child_created, self._communication_started, self._input = True, False, None
+        self._waitpid_lock, self._sigint_wait_secs = threading.Lock(), 0.25
+
+
 @dataclass(frozen=True)
 class Ended:
     """The end of a command, and the most memory that it held, including memory shared with the process that forked
@@ -109,13 +147,7 @@ class Prepared:
     ) -> Ended:
         """Run a command to its end. After `timeout_s` write the command's tracebacks to `err`, end this process, and
         raise subprocess.TimeoutExpired."""
-        asks, answers = self._process.stdin, self._process.stdout
-        assert asks
-        assert answers
-        if not self._is_ready:
-            self._is_ready = bool(answers.readline())
-        asks.write(json.dumps([list(arguments), dict(environment), str(folder), str(out), str(err)]) + "\n")
-        asks.flush()
+        answers = self._asked([list(arguments), dict(environment), str(folder), str(out), str(err)])
         if not select.select([answers], [], [], timeout_s)[0]:
             for child in Path(f"/proc/{self._process.pid}/task/{self._process.pid}/children").read_text().split():
                 os.kill(int(child), signal.SIGABRT)  # faulthandler writes the tracebacks of its threads.
@@ -124,6 +156,29 @@ class Prepared:
             raise subprocess.TimeoutExpired(["bufferlab", *arguments], timeout_s, out.read_bytes(), err.read_bytes())
         code, peak_kib, seconds = answers.readline().split()
         return Ended(int(code), int(peak_kib) * 1024, float(seconds))
+
+    def start(self, arguments: Sequence[str], environment: Mapping[str, str], folder: Path, out: int, err: int) -> int:
+        """Start a command that writes to these descriptors of ours; return its number. It is a child of this process,
+        and others can be run beside it."""
+        from support.forked import adopt_orphans
+
+        ours = f"/proc/{os.getpid()}/fd"
+        adopt_orphans(True)
+        try:
+            words = [list(arguments), dict(environment), str(folder), f"{ours}/{out}", f"{ours}/{err}", os.getpid()]
+            return int(self._asked(words).readline())
+        finally:
+            adopt_orphans(False)
+
+    def _asked(self, words: list[object]) -> IO[str]:
+        asks, answers = self._process.stdin, self._process.stdout
+        assert asks
+        assert answers
+        if not self._is_ready:
+            self._is_ready = bool(answers.readline())
+        asks.write(json.dumps(words) + "\n")
+        asks.flush()
+        return answers
 
     @property
     def is_alive(self) -> bool:
@@ -162,12 +217,15 @@ def _serve() -> None:
     decoder: subprocess.Popen[str] | None = None
     for line in sys.stdin:
         begun_s = time.monotonic()
+        if len(words := json.loads(line)) == 6:
+            _begin(*words)
+            continue
         if decoder is None or decoder.poll() is not None:
             decoder = decoding._started()
             decoding._children[:] = [_Shared(decoder)]  # type: ignore[list-item]
         child = os.fork()
         if child == 0:
-            _become(*json.loads(line))
+            _become(*words)
         _, status, used = os.wait4(child, 0)
         print(os.waitstatus_to_exitcode(status), used.ru_maxrss, time.monotonic() - begun_s, flush=True)
 
@@ -192,17 +250,37 @@ class _Shared:
         self.stdout.read()
 
 
-def _become(arguments: list[str], environment: dict[str, str], folder: str, out: str, err: str) -> None:
+def _begin(arguments: list[str], environment: dict[str, str], folder: str, out: str, err: str, parent: int) -> None:
+    """Fork a command that `parent` adopts; it writes its number when its output is open."""
+    from bufferlab.results import decoding
+    from support.forked import wait_for_parent
+
+    between = os.fork()
+    if between == 0:
+        if os.fork() == 0:
+            wait_for_parent(parent)
+            decoding._children.clear()  # Commands that run at once have decoders of their own.
+            _become(arguments, environment, folder, out, err, lambda: os.write(1, f"{os.getpid()}\n".encode()))
+        os._exit(0)
+    os.waitpid(between, 0)
+
+
+def _become(
+    arguments: list[str],
+    environment: dict[str, str],
+    folder: str,
+    out: str,
+    err: str,
+    begun: Callable[[], object] = lambda: None,
+) -> None:
     """Run the command in this fork, then end."""
     ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
-    for path, flags, number in (
-        (os.devnull, os.O_RDONLY, 0),
-        (out, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 1),
-        (err, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 2),
-    ):
-        opened = os.open(path, flags, 0o600)
-        os.dup2(opened, number)
-        os.close(opened)
+    for_writing = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
+    opened = [os.open(os.devnull, os.O_RDONLY), os.open(out, for_writing, 0o600), os.open(err, for_writing, 0o600)]
+    begun()
+    for number, descriptor in enumerate(opened):
+        os.dup2(descriptor, number)
+        os.close(descriptor)
     os.chdir(folder)
     os.environ.clear()
     os.environ.update(environment)

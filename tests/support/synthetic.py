@@ -138,6 +138,8 @@ class Sweep:
     """True if the kernel does not count how long threads wait for a processor."""
     silent: Collection[int] = ()
     """The seconds of every window that have no sample."""
+    interval_s: int = 1
+    """The seconds between two samples: long windows have as many samples as short ones."""
     latency_scale: float = 1.0
     lost_latencies: int = 0
     data_keys: int = 1
@@ -183,6 +185,16 @@ HOST = {
 
 def build(parent: Path, sweep: Sweep | None = None) -> SweepFolder:
     """Write a whole sweep folder below `parent` and return it opened; copy it if the same sweep was built before."""
+    path = shared(sweep).path
+    name, number = path.name, 1
+    while (parent / name).exists():
+        number += 1
+        name = f"{path.name}-{number}"
+    return open_sweep(shutil.copytree(path, parent / name))
+
+
+def shared(sweep: Sweep | None = None) -> SweepFolder:
+    """Return the folder that `build` copies, opened: for tests that change nothing in it. Its tables are read once."""
     sweep = sweep or Sweep()
     kind = sweep.kind
     # Equal sweeps are equal byte by byte.
@@ -191,15 +203,10 @@ def build(parent: Path, sweep: Sweep | None = None) -> SweepFolder:
     if not first.is_dir():
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(os, "fsync", lambda descriptor: None)  # No file here must survive a power cut.
-            path = _build(parent, sweep).path
-        shutil.copytree(path, first / path.name)
-        return open_sweep(path)
+            _build(first.with_suffix(".building"), sweep)
+        first.with_suffix(".building").rename(first)
     (path,) = first.iterdir()
-    name, number = path.name, 1
-    while (parent / name).exists():
-        number += 1
-        name = f"{path.name}-{number}"
-    return open_sweep(shutil.copytree(path, parent / name))
+    return open_sweep(path)
 
 
 @cache
@@ -480,7 +487,7 @@ def _samples(
         edge = {warm: "start", warm + whole: "end"}.get(second)
         phase = "warm_up" if second < warm else "measure"
         share = float(done[second])
-        if not edge and second - warm in sweep.silent:
+        if not edge and (second - warm in sweep.silent or (second - warm) % sweep.interval_s):
             continue
         t_s = warm + seconds if edge == "end" else float(second)
         rows += _sample(sweep, truth, emitted, t_s, phase, edge, share, changes, pool_bytes, seconds)

@@ -24,7 +24,7 @@ from bufferlab.report.json_output import printed
 from bufferlab.report.markdown import render_markdown
 from bufferlab.report.terminal import text
 from bufferlab.results.store import SweepFolder
-from support.synthetic import BUFFER_SIZE, Sweep, Truth, build, reseal
+from support.synthetic import BUFFER_SIZE, Sweep, Truth, build, reseal, shared
 
 HEADLINE = "reads_per_new_order"
 FIXTURES = Path(__file__).parents[1] / "fixtures/sweeps"
@@ -35,9 +35,8 @@ ONE = Sweep(truths=TWO[:1], blocks=5, noise=0.012, block_noise=0.0, **SHORT)
 OTHER_SEEDS = {"seed": 3, "first_seed": 5000}
 
 
-def two(tmp_path: Path, first: Sweep, second: Sweep, *, force: bool = False) -> SidesCompared:
-    sides = of_two_folders(build(tmp_path / "a", first), build(tmp_path / "b", second))
-    return compare_sides(sides, force=force)
+def two(first: Sweep, second: Sweep, *, force: bool = False) -> SidesCompared:
+    return compare_sides(of_two_folders(shared(first), shared(second)), force=force)
 
 
 def scaled(sweep: Sweep, factor: float) -> Sweep:
@@ -60,8 +59,8 @@ def interval(compared: SidesCompared) -> tuple[float, float, float]:
     return estimate.value, estimate.ci_low, estimate.ci_high
 
 
-def test_the_same_setting_with_other_seeds_is_not_distinguishable(tmp_path: Path) -> None:
-    compared = two(tmp_path, ONE, replace(ONE, **OTHER_SEEDS))
+def test_the_same_setting_with_other_seeds_is_not_distinguishable() -> None:
+    compared = two(ONE, replace(ONE, **OTHER_SEEDS))
     assert outcomes(compared) == ["not_distinguishable"]
     assert compared.method == "welch"
     assert answer(compared).startswith("Not distinguishable: reads per New-Order change by −")
@@ -70,10 +69,8 @@ def test_the_same_setting_with_other_seeds_is_not_distinguishable(tmp_path: Path
 
 @pytest.mark.parametrize("change", [1.05, 1.20])
 @pytest.mark.parametrize("seeds", [{}, OTHER_SEEDS])
-def test_a_planted_change_is_claimed_and_lies_in_the_interval(
-    tmp_path: Path, change: float, seeds: dict[str, int]
-) -> None:
-    compared = two(tmp_path, ONE, replace(scaled(ONE, change), **{"seed": 3, **seeds}))
+def test_a_planted_change_is_claimed_and_lies_in_the_interval(change: float, seeds: dict[str, int]) -> None:
+    compared = two(ONE, replace(scaled(ONE, change), **{"seed": 3, **seeds}))
     _, low, high = interval(compared)
     assert outcomes(compared) == ["different"]
     assert 1 < low < change < high
@@ -88,25 +85,25 @@ def test_swapped_sides_give_the_reciprocal(tmp_path: Path) -> None:
     assert (1 / back[0], 1 / back[2], 1 / back[1]) == pytest.approx((value, low, high))
 
 
-def test_a_folder_compared_with_itself_is_the_same_in_every_figure(tmp_path: Path) -> None:
-    sweep = build(tmp_path, Sweep(**SHORT))
+def test_a_folder_compared_with_itself_is_the_same_in_every_figure() -> None:
+    sweep = shared(Sweep(**SHORT))
     compared = compare_sides(of_two_folders(sweep, sweep))
     assert {figure.outcome for figure in compared.figures} == {"same"}
     assert answer(compared).startswith(f"The same: {len(compared.metrics)} figures compared, identical in every run")
     assert "A and B are the same folder." in compared.warnings
 
 
-def test_points_are_matched_by_what_was_swept_and_the_rest_is_listed(tmp_path: Path) -> None:
+def test_points_are_matched_by_what_was_swept_and_the_rest_is_listed() -> None:
     first = Sweep(truths=BUFFER_SIZE[:3], blocks=3, **SHORT)
-    compared = two(tmp_path, first, replace(first, truths=BUFFER_SIZE[1:4], seed=2))
+    compared = two(first, replace(first, truths=BUFFER_SIZE[1:4], seed=2))
     assert [match.settings for match in compared.sides.matched] == [{"pool_size": "10%"}, {"pool_size": "20%"}]
     assert [point.label for point in compared.sides.only_a] == ["pool_size 5%"]
     assert [point.label for point in compared.sides.only_b] == ["pool_size 40%"]
     assert "only in A: pool_size 5%" in on_terminal(compared)
 
 
-def test_single_points_are_compared_though_their_settings_differ(tmp_path: Path) -> None:
-    compared = two(tmp_path, ONE, replace(ONE, truths=TWO[1:], seed=2))
+def test_single_points_are_compared_though_their_settings_differ() -> None:
+    compared = two(ONE, replace(ONE, truths=TWO[1:], seed=2))
     assert outcomes(compared) == ["different"]
     assert compared.differing_settings == {"pool_size": ("10 %", "20 %")}
 
@@ -133,14 +130,14 @@ def test_the_setting_that_differs_comes_before_what_a_server_derived_from_it(tmp
     assert "Left to the server" not in alike
 
 
-def test_sweeps_without_a_common_point_are_refused_with_what_each_has(tmp_path: Path) -> None:
+def test_sweeps_without_a_common_point_are_refused_with_what_each_has() -> None:
     with pytest.raises(SpecError) as caught:
-        two(tmp_path, replace(ONE, truths=BUFFER_SIZE[:2]), replace(ONE, truths=BUFFER_SIZE[2:4]))
+        two(replace(ONE, truths=BUFFER_SIZE[:2]), replace(ONE, truths=BUFFER_SIZE[2:4]))
     assert "A has pool_size 5 %; pool_size 10 %" in (caught.value.hint or "")
 
 
-def test_two_settings_of_one_sweep_are_paired_and_use_the_noise_of_all(tmp_path: Path) -> None:
-    compared = compare_sides(of_one_folder(build(tmp_path, Sweep(blocks=3, **SHORT)), "pool_size=10%", "pool_size=20%"))
+def test_two_settings_of_one_sweep_are_paired_and_use_the_noise_of_all() -> None:
+    compared = compare_sides(of_one_folder(shared(Sweep(blocks=3, **SHORT)), "pool_size=10%", "pool_size=20%"))
     found = compared.of(HEADLINE)[0].found
     assert found is not None
     assert compared.method == "paired"
@@ -159,9 +156,9 @@ def test_two_settings_of_one_sweep_are_paired_and_use_the_noise_of_all(tmp_path:
         ("pool_size=10%", "pool_size=10.0%", "both sides are the same setting"),
     ],
 )
-def test_settings_that_are_not_there_are_refused(tmp_path: Path, first: str, second: str, says: str) -> None:
+def test_settings_that_are_not_there_are_refused(first: str, second: str, says: str) -> None:
     with pytest.raises(SpecError, match=says) as caught:
-        of_one_folder(build(tmp_path, ONE_OF_TWO), first, second)
+        of_one_folder(shared(ONE_OF_TWO), first, second)
     assert caught.value.hint
 
 
@@ -179,19 +176,19 @@ ONE_OF_TWO = Sweep(truths=TWO, blocks=2, **SHORT)
         ({"load": 7, "versions": {"core": "0.2.0"}}, "different versions of the loader"),
     ],
 )
-def test_what_would_mean_nothing_is_refused_unless_forced(tmp_path: Path, other: dict[str, Any], says: str) -> None:
+def test_what_would_mean_nothing_is_refused_unless_forced(other: dict[str, Any], says: str) -> None:
     with pytest.raises(SpecError, match=says) as caught:
-        two(tmp_path, ONE, replace(ONE, seed=2, **other))
+        two(ONE, replace(ONE, seed=2, **other))
     assert caught.value.exit_code == 2
     assert "--force" in (caught.value.hint or "")
-    compared = two(tmp_path / "forced", ONE, replace(ONE, seed=2, **other), force=True)
+    compared = two(ONE, replace(ONE, seed=2, **other), force=True)
     assert says in on_terminal(compared)
     # Equal seeds mean nothing if the data differ.
     assert compared.method == "welch"
 
 
-def test_another_page_size_explains_other_data(tmp_path: Path) -> None:
-    compared = two(tmp_path, ONE, replace(ONE, page_size_bytes=16384, seed=2))
+def test_another_page_size_explains_other_data() -> None:
+    compared = two(ONE, replace(ONE, page_size_bytes=16384, seed=2))
     assert not compared.forced
     assert compared.differing_settings == {"page_size": ("4 KiB", "16 KiB")}
 
@@ -207,8 +204,8 @@ def test_another_page_size_explains_other_data(tmp_path: Path) -> None:
         ({"database_bytes": 340 * 1024**2}, "Asked alike, run differently: pool_size was 17 MiB and 34 MiB"),
     ],
 )
-def test_what_a_reader_must_know_is_warned_of(tmp_path: Path, other: dict[str, Any], says: str) -> None:
-    compared = two(tmp_path, ONE, replace(ONE, seed=2, **other))
+def test_what_a_reader_must_know_is_warned_of(other: dict[str, Any], says: str) -> None:
+    compared = two(ONE, replace(ONE, seed=2, **other))
     assert any(says in warning for warning in compared.warnings), compared.warnings
 
 
@@ -221,41 +218,41 @@ def test_a_side_whose_page_accesses_were_recorded_is_named(tmp_path: Path) -> No
     assert compare_sides(of_two_folders(a, b)).warnings == ()
 
 
-def test_sweeps_of_one_kind_on_one_day_warn_of_nothing(tmp_path: Path) -> None:
-    assert two(tmp_path, ONE, replace(ONE, seed=2)).warnings == ()
+def test_sweeps_of_one_kind_on_one_day_warn_of_nothing() -> None:
+    assert two(ONE, replace(ONE, seed=2)).warnings == ()
 
 
-def test_two_folders_on_one_host_are_no_two_hosts(tmp_path: Path) -> None:
+def test_two_folders_on_one_host_are_no_two_hosts() -> None:
     one, other = ({"data_directory": f"/srv/{name}"} for name in ("before", "after"))
-    assert two(tmp_path, replace(ONE, host=one), replace(ONE, seed=2, host=other)).warnings == ()
+    assert two(replace(ONE, host=one), replace(ONE, seed=2, host=other)).warnings == ()
 
 
-def test_a_version_that_a_side_does_not_record_is_none(tmp_path: Path) -> None:
+def test_a_version_that_a_side_does_not_record_is_none() -> None:
     one = replace(ONE, versions={"core": "0.1.0", "mysql mysql-5.7": "5.7.22"})
     other = replace(ONE, seed=2, versions={"core": "0.2.0", "mysql mysql-8.0": "8.0.15"})
-    assert two(tmp_path, one, other).warnings == ("Versions differ: core 0.1.0 and 0.2.0.",)
+    assert two(one, other).warnings == ("Versions differ: core 0.1.0 and 0.2.0.",)
 
 
-def test_throughput_and_writes_of_short_windows_are_not_claimed(tmp_path: Path) -> None:
+def test_throughput_and_writes_of_short_windows_are_not_claimed() -> None:
     slow = Sweep(truths=TWO[:1], blocks=5, throughput_noise=0.001)
-    compared = two(tmp_path, slow, replace(scaled(slow, 3.0), seed=2))
+    compared = two(slow, replace(scaled(slow, 3.0), seed=2))
     assert outcomes(compared, "transactions_per_s") == ["not_claimed"]
     assert "needs 60 s" in (compared.of("transactions_per_s")[0].reason or "")
 
 
-def test_throughput_of_long_windows_is_claimed(tmp_path: Path) -> None:
-    slow = Sweep(truths=TWO[:1], blocks=5, throughput_noise=0.001, transactions=90_000)
-    compared = two(tmp_path, slow, replace(scaled(slow, 3.0), seed=2))
+def test_throughput_of_long_windows_is_claimed() -> None:
+    slow = Sweep(truths=TWO[:1], blocks=5, throughput_noise=0.001, transactions=90_000, interval_s=10)
+    compared = two(slow, replace(scaled(slow, 3.0), seed=2))
     assert outcomes(compared, "transactions_per_s") == ["different"]
 
 
 @pytest.mark.parametrize("seeds", [{"seed": 2}, OTHER_SEEDS])
 @pytest.mark.parametrize("blocks", [1, 2])
 def test_so_few_runs_claim_a_plain_change_of_a_count_and_say_what_it_rests_on(
-    tmp_path: Path, seeds: dict[str, int], blocks: int
+    seeds: dict[str, int], blocks: int
 ) -> None:
     few = replace(ONE, blocks=blocks)
-    compared = two(tmp_path, few, replace(scaled(few, 2.0), **seeds))
+    compared = two(few, replace(scaled(few, 2.0), **seeds))
     _, low, high = interval(compared)
     assert outcomes(compared) == ["different"]
     assert low < 2.0 < high
@@ -270,28 +267,28 @@ def test_so_few_runs_claim_a_plain_change_of_a_count_and_say_what_it_rests_on(
 
 
 @pytest.mark.parametrize("seeds", [{"seed": 2}, OTHER_SEEDS])
-def test_one_run_a_side_does_not_claim_a_small_change(tmp_path: Path, seeds: dict[str, int]) -> None:
+def test_one_run_a_side_does_not_claim_a_small_change(seeds: dict[str, int]) -> None:
     single = replace(ONE, blocks=1)
-    assert outcomes(two(tmp_path, single, replace(scaled(single, 1.02), **seeds))) == ["not_distinguishable"]
+    assert outcomes(two(single, replace(scaled(single, 1.02), **seeds))) == ["not_distinguishable"]
 
 
-def test_one_run_a_side_of_a_figure_without_a_known_scatter_claims_nothing_and_says_why(tmp_path: Path) -> None:
+def test_one_run_a_side_of_a_figure_without_a_known_scatter_claims_nothing_and_says_why() -> None:
     single = replace(ONE, blocks=1, source="predicted")
-    compared = two(tmp_path, single, replace(scaled(single, 2.0), seed=2))
+    compared = two(single, replace(scaled(single, 2.0), seed=2))
     assert outcomes(compared) == ["not_claimed"]
     assert answer(compared).startswith("No claim: ")
     assert "interval" not in answer(compared)
 
 
-def test_failed_runs_are_left_out_and_a_point_without_any_has_no_partner(tmp_path: Path) -> None:
+def test_failed_runs_are_left_out_and_a_point_without_any_has_no_partner() -> None:
     broken = Sweep(truths=TWO, blocks=3, statuses={(1, block): ("failed", "no space") for block in range(3)}, seed=2)
-    compared = two(tmp_path, Sweep(truths=TWO, blocks=3), broken)
+    compared = two(Sweep(truths=TWO, blocks=3), broken)
     assert len(compared.sides.matched) == 1
     assert "only in B: pool_size 20% (no space)" in on_terminal(compared)
 
 
-def test_the_headline_is_one_family_of_claims_and_all_other_figures_another(tmp_path: Path) -> None:
-    compared = two(tmp_path, Sweep(**SHORT), Sweep(seed=2, **SHORT))
+def test_the_headline_is_one_family_of_claims_and_all_other_figures_another() -> None:
+    compared = two(Sweep(**SHORT), Sweep(seed=2, **SHORT))
     assert all(figure.level == pytest.approx(0.95 ** (1 / 5)) for figure in compared.of(HEADLINE))
     claimable = [metric for metric in compared.metrics[1:] if not compared.of(metric)[0].unclaimed]
     assert len(claimable) > 2
@@ -299,12 +296,12 @@ def test_the_headline_is_one_family_of_claims_and_all_other_figures_another(tmp_
         assert compared.of(metric)[0].level == pytest.approx(0.95 ** (1 / (5 * len(claimable))))
 
 
-def test_null_comparisons_of_whole_sweeps_claim_a_difference_in_at_most_one_of_twelve(tmp_path: Path) -> None:
-    sweep = Sweep(blocks=3, truths=BUFFER_SIZE[:3], **SHORT)
+def test_null_comparisons_of_whole_sweeps_claim_a_difference_in_at_most_one_of_twelve() -> None:
+    # Windows of two seconds: how much reads scatter does not depend on them.
+    sweep = Sweep(blocks=3, truths=BUFFER_SIZE[:3], warm_up_seconds=0, transactions=1000)
     false = 0
     for trial in range(12):
         compared = two(
-            tmp_path / str(trial),
             replace(sweep, seed=100 + trial),
             replace(sweep, seed=200 + trial, first_seed=5000),
         )
@@ -312,8 +309,8 @@ def test_null_comparisons_of_whole_sweeps_claim_a_difference_in_at_most_one_of_t
     assert false <= 1
 
 
-def test_the_object_for_programs_holds_every_figure_unrounded(tmp_path: Path) -> None:
-    compared = two(tmp_path, Sweep(truths=TWO), scaled(Sweep(truths=TWO, seed=2), 1.2))
+def test_the_object_for_programs_holds_every_figure_unrounded() -> None:
+    compared = two(Sweep(truths=TWO), scaled(Sweep(truths=TWO, seed=2), 1.2))
     document = as_json(as_report(compared))
     assert document["method"] == "paired"
     figures = [figure for figure in document["figures"] if figure["metric"] == HEADLINE]
@@ -325,8 +322,8 @@ def test_the_object_for_programs_holds_every_figure_unrounded(tmp_path: Path) ->
     assert figures[0]["outcome"] == "different"
 
 
-def test_an_end_beyond_all_floats_is_null_in_the_object(tmp_path: Path) -> None:
-    compared = two(tmp_path, ONE, replace(ONE, **OTHER_SEEDS))
+def test_an_end_beyond_all_floats_is_null_in_the_object() -> None:
+    compared = two(ONE, replace(ONE, **OTHER_SEEDS))
     first, *rest = compared.figures
     assert first.found is not None
     verdict = first.found.verdict
@@ -339,8 +336,8 @@ def test_an_end_beyond_all_floats_is_null_in_the_object(tmp_path: Path) -> None:
     assert told["estimate"]["value"] == verdict.estimate.value
 
 
-def test_every_format_begins_with_the_answer_and_holds_no_foreign_markup(tmp_path: Path) -> None:
-    compared = two(tmp_path, replace(ONE, experiment="x<script>y"), replace(ONE, seed=2, experiment="x<script>y"))
+def test_every_format_begins_with_the_answer_and_holds_no_foreign_markup() -> None:
+    compared = two(replace(ONE, experiment="x<script>y"), replace(ONE, seed=2, experiment="x<script>y"))
     report = as_report(compared)
     page, markdown = render_html(report), render_markdown(report)
     assert report.answer.split(" (")[0] in page.replace("\u00a0", " ")
@@ -353,9 +350,9 @@ def on_terminal(compared: SidesCompared, width: int = 400) -> str:
     return text(as_report(compared), width)
 
 
-def test_two_runs_a_side_print_no_absurd_interval(tmp_path: Path) -> None:
+def test_two_runs_a_side_print_no_absurd_interval() -> None:
     wild = replace(ONE, blocks=2, noise=1.0)
-    compared = two(tmp_path, wild, replace(wild, seed=6))
+    compared = two(wild, replace(wild, seed=6))
     assert outcomes(compared) == ["not_distinguishable"]
     assert re.search(r"change by [−+][\d.,]+ % \(interval too wide, n = 2\) from A to B", answer(compared))
     assert "e+" not in on_terminal(compared)
@@ -364,18 +361,16 @@ def test_two_runs_a_side_print_no_absurd_interval(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("growth_bytes", "said"), [(5 << 20, ", so the databases grew unequally."), (0, ". No database grew.")]
 )
-def test_windows_that_differ_are_said_and_growth_only_where_something_grew(
-    tmp_path: Path, growth_bytes: int, said: str
-) -> None:
+def test_windows_that_differ_are_said_and_growth_only_where_something_grew(growth_bytes: int, said: str) -> None:
     one = replace(ONE, blocks=1, growth_bytes=growth_bytes)
-    compared = two(tmp_path, one, replace(one, transactions=5000))
+    compared = two(one, replace(one, transactions=5000))
     assert f"The measured windows differ: 4,000 and 5,000 transactions{said}" in compared.warnings
 
 
 @pytest.mark.figures
-def test_the_page_draws_both_sides_and_markdown_needs_no_file_beside_it(tmp_path: Path) -> None:
+def test_the_page_draws_both_sides_and_markdown_needs_no_file_beside_it() -> None:
     sweep = Sweep(truths=TWO, blocks=2, **SHORT)
-    compared = two(tmp_path, sweep, replace(sweep, seed=2))
+    compared = two(sweep, replace(sweep, seed=2))
     report = as_report(compared)
     assert report.headline is not None
     assert isinstance(report.headline.plot, PointsPlot)
@@ -387,8 +382,8 @@ def test_the_page_draws_both_sides_and_markdown_needs_no_file_beside_it(tmp_path
     assert ".svg" not in render_markdown(replace(as_report(compared), headline=None))
 
 
-def test_one_setting_has_a_figure_too_and_a_difference_is_said_as_a_sentence(tmp_path: Path) -> None:
-    compared = two(tmp_path, ONE, scaled(replace(ONE, seed=2), 2.0))
+def test_one_setting_has_a_figure_too_and_a_difference_is_said_as_a_sentence() -> None:
+    compared = two(ONE, scaled(replace(ONE, seed=2), 2.0))
     figure = as_report(compared).headline
     assert figure is not None
     assert isinstance(figure.plot, PointsPlot)
@@ -421,16 +416,16 @@ def test_the_table_begins_with_the_headline_and_says_once_what_is_the_same_at_ev
     assert verdicts[:6] == ["the same"] * 6
 
 
-def test_what_differs_stands_before_what_does_not(tmp_path: Path) -> None:
-    sweep = build(tmp_path, Sweep(blocks=4, **SHORT))
+def test_what_differs_stands_before_what_does_not() -> None:
+    sweep = shared(Sweep(blocks=4, **SHORT))
     rows = table(compare_sides(of_one_folder(sweep, "pool_size=5%", "pool_size=10%"))).rows
     marks = [row.mark for row in rows]
     assert marks[0] == "differs"
     assert marks == sorted(marks, key=lambda mark: mark != "differs")
 
 
-def test_the_figure_of_two_settings_has_the_sides_as_places_of_its_axis(tmp_path: Path) -> None:
-    sweep = build(tmp_path, Sweep(truths=TWO, blocks=2, **SHORT))
+def test_the_figure_of_two_settings_has_the_sides_as_places_of_its_axis() -> None:
+    sweep = shared(Sweep(truths=TWO, blocks=2, **SHORT))
     figure = as_report(compare_sides(of_one_folder(sweep, "pool_size=10%", "pool_size=20%"))).headline
     assert figure is not None
     assert isinstance(figure.plot, PointsPlot)
@@ -438,8 +433,8 @@ def test_the_figure_of_two_settings_has_the_sides_as_places_of_its_axis(tmp_path
     assert [(dot.x, dot.tick) for dot in series.dots] == [(0.0, "pool_size 10 %"), (1.0, "pool_size 20 %")]
 
 
-def test_a_narrow_terminal_still_names_the_figures(tmp_path: Path) -> None:
-    sweep = build(tmp_path, Sweep(blocks=2, **SHORT))
+def test_a_narrow_terminal_still_names_the_figures() -> None:
+    sweep = shared(Sweep(blocks=2, **SHORT))
     shown = on_terminal(compare_sides(of_one_folder(sweep, "pool_size=5%", "pool_size=10%")), 80)
     assert "Reads per" in shown
     assert "different" in shown

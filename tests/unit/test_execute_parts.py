@@ -386,7 +386,7 @@ def test_a_warm_up_that_was_cut_short_has_no_gate_and_is_not_stored_as_one() -> 
 
 def test_two_sweeps_at_once_load_a_database_once(tmp_path: Path) -> None:
     bench = Bench(tmp_path / "bench")
-    experiment = bench.experiment(repetitions=1)
+    experiment = bench.experiment(sweep='pool_size = ["5%"]', transactions=300, repetitions=1)
     both = [bench.start("run", experiment, "--out", bench.root / name, "--share-device") for name in ("one", "two")]
     ended = [wait(process) for process in both]
     assert [each.code for each in ended] == [0, 0], "\n".join(each.err for each in ended)
@@ -395,7 +395,7 @@ def test_two_sweeps_at_once_load_a_database_once(tmp_path: Path) -> None:
 
 def test_a_sweep_waits_for_another_that_loads_and_can_be_interrupted_there(tmp_path: Path) -> None:
     bench = Bench(tmp_path / "bench")
-    experiment = bench.experiment(repetitions=1)
+    experiment = bench.experiment(sweep='pool_size = ["5%"]', transactions=300, repetitions=1)
     assert bench.run(experiment).code == 0
     (lock,) = (bench.cache / "data").glob("*.lock")
     with lock.open("w") as held:

@@ -21,7 +21,7 @@ from bufferlab.report.chapters.noise_floor import noise_floor
 from bufferlab.results.store import SweepFolder
 from bufferlab.stats.noise import Scatter, clearly_more, detectable, noise, scatter
 from support.fake import Bench, Heard
-from support.synthetic import Sweep, Truth, build
+from support.synthetic import Sweep, Truth, shared
 
 TRIALS = 600
 
@@ -102,9 +102,9 @@ def test_only_what_is_much_more_and_not_by_chance_is_clearly_more() -> None:
     assert not clearly_more(few, floor)
 
 
-A_A = Sweep(
-    truths=(Truth("20%", 9.7), Truth("20%", 9.7)), blocks=10, experiment="noise", warm_up_seconds=2, transactions=4000
-)
+#: Short windows: what is planted does not depend on them, and there are fewer samples to read.
+SHORT: dict[str, Any] = {"warm_up_seconds": 2, "transactions": 4000}
+A_A = Sweep(truths=(Truth("20%", 9.7), Truth("20%", 9.7)), blocks=10, experiment="noise", **SHORT)
 
 
 @pytest.fixture
@@ -113,16 +113,16 @@ def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "state" / "bufferlab" / "noise"
 
 
-def a_a(parent: Path, sweep: Sweep = A_A) -> SweepFolder:
-    """Build a synthetic sweep of one setting with two points called a and b."""
-    folder = build(parent, sweep)
+def a_a(sweep: Sweep = A_A) -> SweepFolder:
+    """Build a synthetic sweep of one setting with two points called a and b: no test changes its folder."""
+    folder = shared(sweep)
     for point, arm in zip(folder.plan["points"], "ab", strict=True):
         point["swept"] = {"arm": arm}
     return folder
 
 
-def test_a_floor_is_kept_after_an_a_a_sweep_and_attached_to_later_hosts(tmp_path: Path, state: Path) -> None:
-    folder, heard = a_a(tmp_path), Heard()
+def test_a_floor_is_kept_after_an_a_a_sweep_and_attached_to_later_hosts(state: Path) -> None:
+    folder, heard = a_a(), Heard()
     path = floors.keep(folder, heard)
     assert path == state / "0123456789ab-sqlite-tpcc.json"
     assert not heard.warned
@@ -135,21 +135,21 @@ def test_a_floor_is_kept_after_an_a_a_sweep_and_attached_to_later_hosts(tmp_path
     json.dumps(host, allow_nan=False)
 
 
-def test_another_host_has_no_floor(tmp_path: Path, state: Path) -> None:
-    folder = a_a(tmp_path)
+def test_another_host_has_no_floor(state: Path) -> None:
+    folder = a_a()
     floors.keep(folder)
     other = {**folder.host, "host_id": "another"}
     assert floors.attach(other) == other
 
 
-def test_an_ordinary_sweep_leaves_nothing(tmp_path: Path, state: Path) -> None:
-    assert floors.keep(build(tmp_path, Sweep(blocks=10, truths=A_A.truths))) is None
+def test_an_ordinary_sweep_leaves_nothing(state: Path) -> None:
+    assert floors.keep(shared(replace(A_A, experiment="buffer-size"))) is None
     assert not state.exists()
 
 
-def test_too_few_blocks_are_not_kept_and_that_is_said(tmp_path: Path, state: Path) -> None:
+def test_too_few_blocks_are_not_kept_and_that_is_said(state: Path) -> None:
     heard = Heard()
-    assert floors.keep(a_a(tmp_path, replace(A_A, blocks=4)), heard) is None
+    assert floors.keep(a_a(replace(A_A, blocks=4)), heard) is None
     assert "takes 10 blocks" in heard.said[0]
 
 
@@ -162,25 +162,25 @@ def test_too_few_blocks_are_not_kept_and_that_is_said(tmp_path: Path, state: Pat
     ],
 )
 def test_a_floor_of_shorter_windows_does_not_replace_one_of_this_version(
-    tmp_path: Path, state: Path, monkeypatch: pytest.MonkeyPatch, second: dict[str, Any], stays: bool
+    state: Path, monkeypatch: pytest.MonkeyPatch, second: dict[str, Any], stays: bool
 ) -> None:
     # The synthetic sweeps are of January 2026, and a floor's age counts from today.
     monkeypatch.setattr(floors, "OLD", floors.OLD * 10_000)
-    path = floors.keep(a_a(tmp_path / "first"))
+    path = floors.keep(a_a())
     assert path is not None
     before = path.read_text()
-    assert (floors.keep(a_a(tmp_path / "second", replace(A_A, **second))) is None) == stays
+    assert (floors.keep(a_a(replace(A_A, **second))) is None) == stays
     assert (path.read_text() == before) == stays
 
 
-def test_an_old_floor_is_replaced_whatever_its_windows(tmp_path: Path, state: Path) -> None:
-    floors.keep(a_a(tmp_path / "first"))
-    assert floors.keep(a_a(tmp_path / "second", replace(A_A, transactions=2000))) is not None
+def test_an_old_floor_is_replaced_whatever_its_windows(state: Path) -> None:
+    floors.keep(a_a())
+    assert floors.keep(a_a(replace(A_A, transactions=2000))) is not None
 
 
 @pytest.mark.parametrize("content", ["", "{", "[]", '{"format": "other"}', '{"format_version": 1}', "\x00\xff"])
-def test_a_foreign_file_in_its_place_is_warned_of_and_replaced(tmp_path: Path, state: Path, content: str) -> None:
-    folder, heard = a_a(tmp_path), Heard()
+def test_a_foreign_file_in_its_place_is_warned_of_and_replaced(state: Path, content: str) -> None:
+    folder, heard = a_a(), Heard()
     state.mkdir(parents=True)
     path = state / "0123456789ab-sqlite-tpcc.json"
     path.write_text(content, encoding="latin-1")
@@ -190,11 +190,11 @@ def test_a_foreign_file_in_its_place_is_warned_of_and_replaced(tmp_path: Path, s
     assert "noise" in floors.attach(folder.host)
 
 
-def test_a_directory_that_cannot_be_written_is_a_warning(tmp_path: Path, state: Path) -> None:
+def test_a_directory_that_cannot_be_written_is_a_warning(state: Path) -> None:
     heard = Heard()
     state.parent.mkdir(parents=True)
     state.write_text("a file where the directory should be")
-    assert floors.keep(a_a(tmp_path), heard) is None
+    assert floors.keep(a_a(), heard) is None
     (problem,) = heard.warned
     assert isinstance(problem, Problem)
     assert "noise floor" in problem.what
@@ -225,11 +225,21 @@ def chapter(folder: SweepFolder) -> Section | None:
     return noise_floor(Analysis.of(folder))
 
 
-def floor_of(tmp_path: Path) -> dict[str, Any]:
+@pytest.fixture(scope="module")
+def floor_of_a_a(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """Return the floor of a synthetic A/A sweep, as host.json has it."""
-    floors.keep(a_a(tmp_path / "floor"))
-    found: dict[str, Any] = floors.attach({"host_id": "0123456789ab"})["noise"]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
+        floors.keep(a_a())
+        found: dict[str, Any] = floors.attach({"host_id": "0123456789ab"})["noise"]
     return found
+
+
+def on_host_of(floor: dict[str, Any], sweep: Sweep) -> SweepFolder:
+    """Return a synthetic sweep whose host.json has a floor; no file of a run has one."""
+    folder = shared(sweep)
+    folder.host["noise"] = floor
+    return folder
 
 
 def rows_of(section: Section) -> dict[str, tuple[str, ...]]:
@@ -238,12 +248,12 @@ def rows_of(section: Section) -> dict[str, tuple[str, ...]]:
     return {row.cells[0]: row.cells[1:] for row in table.rows}
 
 
-def test_a_sweep_without_a_floor_has_no_such_chapter(tmp_path: Path) -> None:
-    assert chapter(build(tmp_path, Sweep(blocks=2))) is None
+def test_a_sweep_without_a_floor_has_no_such_chapter() -> None:
+    assert chapter(shared(Sweep(blocks=2, **SHORT))) is None
 
 
-def test_an_a_a_sweep_shows_what_it_found_itself(tmp_path: Path) -> None:
-    section = chapter(a_a(tmp_path))
+def test_an_a_a_sweep_shows_what_it_found_itself() -> None:
+    section = chapter(a_a())
     assert section is not None
     within, across, *found = rows_of(section)["Reads per New-Order"]
     assert "n = 20" in within
@@ -251,8 +261,8 @@ def test_an_a_a_sweep_shows_what_it_found_itself(tmp_path: Path) -> None:
     assert len(found) == 3
 
 
-def test_the_floor_stands_beside_the_scatter_of_the_sweep(tmp_path: Path, state: Path) -> None:
-    section = chapter(build(tmp_path / "sweep", Sweep(blocks=5, host={"noise": floor_of(tmp_path)})))
+def test_the_floor_stands_beside_the_scatter_of_the_sweep(floor_of_a_a: dict[str, Any]) -> None:
+    section = chapter(on_host_of(floor_of_a_a, Sweep(blocks=5, **SHORT)))
     assert section is not None
     assert (
         section.intro == "Measured 2026-01-05 by noise-20260105-100000: one setting (pool_size 20%) twice in 10 "
@@ -270,22 +280,21 @@ def test_the_floor_stands_beside_the_scatter_of_the_sweep(tmp_path: Path, state:
     ],
 )
 def test_a_floor_that_does_not_fit_is_warned_of(
-    tmp_path: Path, state: Path, sweep: dict[str, Any], floor: dict[str, Any], says: str
+    floor_of_a_a: dict[str, Any], sweep: dict[str, Any], floor: dict[str, Any], says: str
 ) -> None:
-    known = {name: {**found, **floor} for name, found in floor_of(tmp_path).items()}
-    section = chapter(build(tmp_path / "sweep", Sweep(**{"blocks": 5, "host": {"noise": known}, **sweep})))
+    known = {name: {**found, **floor} for name, found in floor_of_a_a.items()}
+    section = chapter(on_host_of(known, Sweep(blocks=5, **SHORT, **sweep)))
     assert section is not None
     assert "Warning" in section.intro
     assert says in section.intro
 
 
-def test_counts_that_scatter_more_than_their_floor_do_not_make_the_host_busy(tmp_path: Path, state: Path) -> None:
+def test_counts_that_scatter_more_than_their_floor_do_not_make_the_host_busy(floor_of_a_a: dict[str, Any]) -> None:
     """Two points may react differently to the same transactions; a floor of one setting done twice cannot show that."""
     quiet = {
-        name: {**found, "figures": [_silent(row) for row in found["figures"]]}
-        for name, found in floor_of(tmp_path).items()
+        name: {**found, "figures": [_silent(row) for row in found["figures"]]} for name, found in floor_of_a_a.items()
     }
-    section = chapter(build(tmp_path / "sweep", Sweep(blocks=3, noise=0.05, host={"noise": quiet})))
+    section = chapter(on_host_of(quiet, Sweep(blocks=3, noise=0.05, **SHORT)))
     assert section is not None
     assert "Warning" not in section.intro
 
@@ -296,6 +305,6 @@ def _silent(row: dict[str, Any]) -> dict[str, Any]:
     return {**row, "within": {**row["within"], **low}} if row["metric"] == "reads_per_new_order" else row
 
 
-def test_an_a_a_sweep_claims_no_difference_between_its_arms(tmp_path: Path) -> None:
-    report = build_report(a_a(tmp_path, replace(A_A, seed=11)))
+def test_an_a_a_sweep_claims_no_difference_between_its_arms() -> None:
+    report = build_report(a_a(replace(A_A, seed=11)))
     assert not [step for step in report.data.steps if step.direction in ("falls", "rises")]

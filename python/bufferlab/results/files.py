@@ -15,6 +15,7 @@ import os
 import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, TypeVar, cast
 
@@ -142,17 +143,28 @@ def wrong_samples(samples: pl.DataFrame, raw: Mapping[str, Metric]) -> str | Non
 
     Counters must be integers in `count`, gauges floats in `value`, and a missing number needs a reason.
     """
+    rules = _rules_of_samples(tuple((name, metric.kind) for name, metric in raw.items()))
+    # One pass checks all rules, because reports read every run several times.
+    broken = samples.select(wrong.any().alias(str(place)) for place, (wrong, _) in enumerate(rules)).row(0)
+    for (wrong, why), is_broken in zip(rules, broken, strict=True):
+        if is_broken:
+            return f"{samples.filter(wrong)['metric'][0]!r} {why}"
+    return None
+
+
+@cache
+def _rules_of_samples(kinds: tuple[tuple[str, str], ...]) -> tuple[tuple[pl.Expr, str], ...]:
+    """Return each fault of a row with its words. To write the rules down takes as long as to check them."""
     import polars as pl
 
-    kinds = {name: metric.kind for name, metric in raw.items()}
-    kind = pl.col("metric").replace_strict(kinds, default=None, return_dtype=pl.String)
+    kind = pl.col("metric").replace_strict(dict(kinds), default=None, return_dtype=pl.String)
     counter, has_count, has_value = kind == "counter", pl.col("count").is_not_null(), pl.col("value").is_not_null()
     number, other = (
         pl.when(counter).then(has_count).otherwise(has_value),
         (pl.when(counter).then(has_value).otherwise(has_count)),
     )
     unknown = "comes from a probe, and the registry lacks it"
-    rules = (
+    return (
         (pl.any_horizontal(pl.col("t_s", "phase", "metric", "subject", "probe").is_null()), "lacks a time or a name"),
         (kind.is_null(), unknown),
         (counter & other, "is a counter but came in the column 'value'"),
@@ -165,12 +177,6 @@ def wrong_samples(samples: pl.DataFrame, raw: Mapping[str, Metric]) -> str | Non
             "was sampled twice at one edge",
         ),
     )
-    # One pass checks all rules, because reports read every run several times.
-    broken = samples.select(wrong.any().alias(str(place)) for place, (wrong, _) in enumerate(rules)).row(0)
-    for (wrong, why), is_broken in zip(rules, broken, strict=True):
-        if is_broken:
-            return f"{samples.filter(wrong)['metric'][0]!r} {why}"
-    return None
 
 
 def wrong_latencies(latencies: pl.DataFrame) -> str | None:

@@ -116,13 +116,13 @@ def _found(error: float, quantile: float, df: int, power: float = 0.8) -> float:
 def page_p(table: Array) -> float:
     """Return the two-sided p-value of Page's L for values [block, point], with the points in the order of the axis."""
     points = table.shape[1]
-    ranks = [_double_ranks(row) for row in table]
+    ranks = _double_ranks(table)
     seen = _order(table)
     if points > _MOST_EXACT:
         return _normal_p(ranks, seen)
     low, chances = 0, np.ones(1)
-    for row in ranks:
-        least, of_row = _orders(tuple(sorted(row)))
+    for row in np.sort(ranks, axis=1).tolist():
+        least, of_row = _orders(tuple(row))
         low, chances = low + least, np.convolve(chances, of_row)
     place = seen - low
     above, below = float(chances[place:].sum()), float(chances[: place + 1].sum())
@@ -134,15 +134,14 @@ def _order(table: Array) -> int:
 
     Ranks are doubled, so that the ranks of equal values are whole numbers.
     """
-    scores = np.arange(table.shape[1])
-    return sum(int(scores @ np.array(_double_ranks(row))) for row in table)
+    return int((_double_ranks(table) @ np.arange(table.shape[1])).sum())
 
 
-def _normal_p(ranks: Sequence[tuple[int, ...]], seen: int) -> float:
+def _normal_p(ranks: npt.NDArray[np.int64], seen: int) -> float:
     from scipy.special import ndtr
 
-    points = len(ranks[0])
-    centre = sum(sum(row) for row in ranks) * (points - 1) / 2
+    points = ranks.shape[1]
+    centre = int(ranks.sum()) * (points - 1) / 2
     spread_of_scores = points * (points**2 - 1) / 12
     variance = sum(spread_of_scores * float(np.var(row)) * points / (points - 1) for row in ranks)
     return float(2 * ndtr(-abs(seen - centre) / variance**0.5)) if variance else 1.0
@@ -160,9 +159,11 @@ def _orders(ranks: tuple[int, ...]) -> tuple[int, Array]:
     return least, np.asarray(counts / counts.sum(), dtype=np.float64)
 
 
-def _double_ranks(row: Array) -> tuple[int, ...]:
-    """Return twice the midrank of each value."""
-    return tuple(int(2 * np.sum(row < value) + np.sum(row == value) + 1) for value in row)
+def _double_ranks(table: Array) -> npt.NDArray[np.int64]:
+    """Return twice the midrank of each value [block, point] in its block."""
+    of, others = table[:, :, None], table[:, None, :]
+    # A rank is doubled by counting smaller values twice, and equal ones, the value itself among them, once.
+    return np.asarray((others < of).sum(axis=2) + (others <= of).sum(axis=2) + 1, dtype=np.int64)
 
 
 def _table(values: Sequence[Placed], xs: Array, *, log: bool) -> Array:
