@@ -8,7 +8,8 @@ use crate::layout::{
 use crate::{slow, sys};
 
 const PAGE: usize = 4096;
-/// The distance in bytes between two places that are tried for the trampolines, and the number of places on each side.
+/// The search for free memory for the trampolines: bytes between two addresses to try, and the number of addresses on
+/// each side of the program.
 const STEP: i64 = 16 << 20;
 const STEPS: i64 = 96;
 
@@ -23,15 +24,15 @@ pub struct Plan<'a> {
     pub patches: &'a [Patch],
     /// Addresses of counters that switch the program's own tracepoints on.
     pub semaphores: &'a [u64],
-    /// The trampolines. Their first eight bytes are for the address of the cold path ([`slow::cold_entry`]).
+    /// The code of the trampolines. Its first eight bytes receive the address of [`slow::cold_entry`].
     pub code: &'a [u8],
 }
 
 impl<'a> Plan<'a> {
-    /// Returns the plan behind a header; none when the header is of another layout, or the plan is too long.
+    /// Returns the plan that follows the header; none if the header has another layout, or the plan is too long.
     ///
     /// # Safety
-    /// The header stands at the begin of memory that has the layout and is not changed there.
+    /// The header begins memory that has the layout, and nobody changes this memory.
     pub unsafe fn of(header: &'a Header) -> Option<Self> {
         let counts = [
             header.segments as usize * size_of::<Segment>(),
@@ -43,8 +44,8 @@ impl<'a> Plan<'a> {
         if header.magic != MAGIC || counts.iter().sum::<usize>() > PLAN_BYTES {
             return None;
         }
-        // SAFETY: all parts are inside of the plan, and of numbers for which any bytes will do; the sizes of all but
-        // the last are multiples of eight.
+        // SAFETY: all parts lie inside the plan and consist of integers, for which any bytes are valid; the sizes of
+        // all but the last are multiples of eight.
         unsafe {
             let mut at = core::ptr::from_ref(header).cast::<u8>().add(PLAN_AT);
             let mut next = |bytes: usize| {
@@ -72,8 +73,8 @@ impl<'a> Plan<'a> {
             let (place, bytes) = (base.wrapping_add(segment.address) as usize, segment.bytes as usize);
             // SAFETY: the caller guarantees that the segments are mapped.
             found = hash(found, unsafe { core::slice::from_raw_parts(place as *const u8, bytes) });
-            // Otherwise the pages would count as the server's memory. SAFETY: they are those of a file, and unchanged
-            // so far.
+            // Release the pages that the hash has read: otherwise they would count as the server's memory. SAFETY: they
+            // are pages of a file, and unchanged so far.
             unsafe { sys::forget(place & !(PAGE - 1), bytes + place % PAGE) };
         }
         found == text_hash
@@ -93,7 +94,7 @@ impl<'a> Plan<'a> {
         }
         let (code, moved) = self.place_code(base)?;
         let undo = |error| {
-            // SAFETY: no jump leads there.
+            // SAFETY: no jump into this memory exists.
             unsafe { sys::unmap(code, CODE_BYTES) };
             Err(error)
         };
@@ -104,7 +105,7 @@ impl<'a> Plan<'a> {
         for (done, patch) in self.patches.iter().enumerate() {
             let mut new = patch.new;
             let fits = patch.shift(&mut new, moved);
-            // SAFETY: no other thread runs, and the present bytes were compared.
+            // SAFETY: no other thread runs, and the bytes to be replaced are the expected ones.
             if let Err(error) = fits.and_then(|()| unsafe { patch.write(base, &new) }) {
                 for patch in &self.patches[..done] {
                     // SAFETY: as for the write above. The place was writable a moment ago.
@@ -208,7 +209,8 @@ impl Patch {
     }
 }
 
-/// Installs the plan behind a header, if it is of the program at `base`; returns the resulting state, and stores it.
+/// Installs the plan that follows the header, if it was made for the program at `base`. Stores the resulting state in
+/// the header, and returns it.
 ///
 /// # Safety
 /// No other thread runs; the memory has the layout and stays mapped; the plan's segments are mapped at `base`.

@@ -7,13 +7,14 @@ use core::sync::atomic::{AtomicU32, AtomicU64};
 
 /// The number with which the shared memory begins. It differs for each layout of the memory.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"blinsid1");
-/// Threads and sessions that may record at the same time.
+/// The most threads or sessions that can record at the same time.
 pub const SLOTS: usize = 1024;
 /// Bytes of a record. The first eight are the time-stamp counter, the last is the site.
 pub const RECORD_BYTES: usize = 32;
 /// The place of the site in a record, in bytes.
 pub const SITE_AT: usize = RECORD_BYTES - 1;
-/// In place of a site: another thread has the slot from here on, and the record names the process and the thread.
+/// This value in place of a site marks a new owner: the record names the process and the thread that write the slot's
+/// later records.
 pub const BEGINS: u8 = 255;
 /// Bytes of a ring: 4,096 records, which last 2.4 ms at the highest rate that one session was seen to reach.
 pub const RING_BYTES: usize = 128 << 10;
@@ -40,7 +41,8 @@ pub const VARIABLE: &str = "BUFFERLAB_INSIDE";
 pub const CODE_BYTES: usize = 64 << 10;
 /// The distance from the program's load address at which a plan expects the trampolines.
 pub const CODE_PLANNED_AT: i64 = 1 << 30;
-/// The most bytes that a patch covers: five, of which the last may begin an instruction of 15 bytes.
+/// The most bytes that a patch covers: a jump takes five, and the fifth may be the first byte of an instruction of 15
+/// bytes.
 pub const COVER_BYTES: usize = 20;
 
 /// The library's state, as a number that the reader translates.
@@ -152,7 +154,7 @@ pub struct Patch {
 #[repr(C)]
 #[derive(Debug)]
 pub struct Slot {
-    /// Bytes that were written so far. The trampoline adds to it after it has written a record.
+    /// Bytes that the thread has written so far. The trampoline increases this after it has written a record.
     pub write: AtomicU64,
     /// The value of `write` at which the trampoline calls [`crate::slow`].
     pub limit: AtomicU64,
@@ -160,14 +162,15 @@ pub struct Slot {
     pub waits: AtomicU64,
     /// How long the thread waited for the reader, in nanoseconds.
     pub wait_ns: AtomicU64,
-    /// The value of `write` when the thread gave the reader up, plus one; later records may be overwritten. 0 before.
+    /// The value of `write` when the thread stopped waiting for the reader, plus one; 0 before. Later records may be
+    /// overwritten.
     pub given_up: AtomicU64,
-    /// The thread's process; 0 while the slot is free, or taken without its owner noted yet.
+    /// The ID of the thread's process; 0 while the slot is free, and until its new owner has stored the ID.
     pub process: AtomicU32,
-    /// The kernel's number of the thread.
+    /// The kernel's ID of the thread.
     pub thread: AtomicU32,
     unused: [u64; 10],
-    /// Bytes that were read so far; on a cache line that the server does not write.
+    /// Bytes that the reader has read so far; on a cache line that the server does not write.
     pub read: AtomicU64,
 }
 

@@ -1,9 +1,9 @@
 //! The part of a page trace that runs inside the server: a shared library that the loader maps before the program.
 //!
-//! Before `main` it copies trampolines, the code that records an access, next to the program's text. The worker has
-//! made them. Then it makes the program jump to them at the sites of page_sites.toml ([`install`]). From then on only
-//! two things of this crate run: the trampolines, and, when a thread has no ring or its ring is full, [`slow`]. Nothing
-//! here decodes, allocates or takes a lock.
+//! Before `main`, it copies trampolines next to the program's code. A trampoline is code that records an access; the
+//! worker process generates it. Then the library makes the program jump to the trampolines at the sites that
+//! page_sites.toml lists ([`install`]). From then on only two things of this crate run: the trampolines, and, when a
+//! thread has no ring or its ring is full, [`slow`]. Nothing here decodes, allocates or takes a lock.
 //!
 //! The same sources are an ordinary library, which gives the reader the layout of shared memory ([`layout`]).
 

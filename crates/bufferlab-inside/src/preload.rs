@@ -60,7 +60,7 @@ unsafe extern "C" fn at_start(_: c_int, _: *const *const c_char, environment: *m
         unsafe { dl_iterate_phdr(first_program, (&raw mut program).cast()) };
     }
     if !program.is_it {
-        // This is another program, which will become the server: the environment stays as it is for the server.
+        // This is another program, which will execute the server: leave the environment as it is for the server.
         // SAFETY: no other code knows the mapping.
         unsafe { sys::unmap(memory, ALL_BYTES) };
         return;
@@ -71,8 +71,8 @@ unsafe extern "C" fn at_start(_: c_int, _: *const *const c_char, environment: *m
     sys::close(descriptor);
     // SAFETY: the loader runs one thread, and has mapped the program.
     if unsafe { install::start(header, program.base) } != State::Patched {
-        // Nothing leads here any more, and the reason stands in the header.
-        // SAFETY: slots were not given out.
+        // The installation failed, so no code uses this memory. The header holds the reason. SAFETY: no thread has a
+        // slot.
         unsafe { sys::unmap(memory, ALL_BYTES) };
     }
 }
@@ -172,7 +172,7 @@ unsafe fn remove(place: &mut *mut *mut c_char) {
 
 #[panic_handler]
 fn panic(_: &core::panic::PanicInfo<'_>) -> ! {
-    // No path leads here. A server must not go on with half a record.
+    // The library's code never panics. If it did, the server could not go on with half a record: loop forever.
     loop {
         core::hint::spin_loop();
     }

@@ -12,7 +12,7 @@ use crate::layout::{
 };
 use crate::sys;
 
-/// The pause between two looks at a full ring.
+/// The pause between two checks of a full ring, in nanoseconds.
 const PAUSE_NS: u64 = 100_000;
 
 /// The shared memory; null before it is mapped.
@@ -35,7 +35,7 @@ global_asm!(
     ".weak pthread_setspecific",
 );
 
-// The area of xsave is as large as the processor says, and its header must be zero. The trampoline keeps the flags.
+// The processor reports the size of xsave's area, whose header must be zero. The trampoline keeps the flags.
 global_asm!(
     ".pushsection .text.bufferlab_inside_cold,\"ax\",@progbits",
     ".hidden bufferlab_inside_cold",
@@ -118,14 +118,14 @@ fn set_own_slot(slot: *mut Slot) {
     unsafe { asm!("mov qword ptr fs:[{1}], {0}", in(reg) slot, in(reg) slot_offset(), options(nostack)) };
 }
 
-/// Asks the processor how to save its state: x87, SSE, AVX and AVX-512, of which code between two sites may hold any.
+/// Asks the processor how to save its x87, SSE, AVX and AVX-512 registers. The server may use any of them at a site.
 ///
 /// Returns false when the system has not switched on the instruction xsave.
 pub fn prepare_xsave() -> bool {
     use core::arch::x86_64::{__cpuid, __cpuid_count};
     const OSXSAVE: u32 = 1 << 27;
     const WANTED: u32 = 0b1110_0111;
-    // Older compilers take these questions for unsafe.
+    // Older compilers treat these instructions (cpuid) as unsafe.
     #[allow(unused_unsafe)]
     // SAFETY: every processor of this kind answers; the second question is only asked where it is known.
     let ask = |leaf| unsafe { if leaf == 1 { __cpuid(1).ecx } else { __cpuid_count(leaf, 0).ebx } };
@@ -149,10 +149,10 @@ pub unsafe fn begin(header: *mut Header) {
     SHARED.store(header, Ordering::Release);
 }
 
-/// Returns a slot with room for a record; null without one. The access is counted as dropped then.
+/// Returns a slot with room for a record. If there is none, counts the access as dropped, and returns null.
 extern "C" fn slow() -> *mut Slot {
     let header = SHARED.load(Ordering::Acquire);
-    // SAFETY: `begin` was given memory that stays.
+    // SAFETY: `begin` was given memory that stays mapped.
     let Some(header) = (unsafe { header.as_ref() }) else { return core::ptr::null_mut() };
     let mut slot = own_slot();
     if slot.is_null() {
@@ -171,7 +171,7 @@ extern "C" fn slow() -> *mut Slot {
 
 fn states(header: &Header) -> &[AtomicU32] {
     let first = core::ptr::from_ref(header).cast::<u8>();
-    // SAFETY: the states stand there, zero or changed by atomic operations alone.
+    // SAFETY: the slots' states lie at this place; they are zero, or only atomic operations have changed them.
     unsafe { core::slice::from_raw_parts(first.add(STATES_AT).cast(), header.slots as usize) }
 }
 
@@ -251,13 +251,13 @@ pub fn end_thread() {
     let slot = own_slot();
     set_own_slot(core::ptr::null_mut());
     let header = SHARED.load(Ordering::Acquire);
-    // SAFETY: `begin` was given memory that stays.
+    // SAFETY: `begin` was given memory that stays mapped.
     let Some(header) = (unsafe { header.as_ref() }) else { return };
     if slot.is_null() {
         return;
     }
-    // The next owner takes the slot before its process is noted: until then the reader must not look for ours.
-    // SAFETY: slots stay mapped.
+    // The next owner takes the slot before it stores its process ID. Until then the reader must not find this process's
+    // ID. SAFETY: slots stay mapped.
     unsafe { &*slot }.process.store(0, Ordering::Relaxed);
     let number = (slot as usize - slot_of(header, 0) as usize) / SLOT_BYTES;
     if let Some(state) = states(header).get(number) {

@@ -52,8 +52,8 @@ pub fn map_at(place: usize, bytes: usize) -> Result<*mut u8, u32> {
     // SAFETY: the flag forbids to replace a mapping.
     let found = done(unsafe { call(9, [place, bytes, READ | WRITE, flags, usize::MAX, 0]) })?;
     if found != place {
-        // Kernels before 4.17 do not know the flag, and take the place for a wish.
-        // SAFETY: no other code knows this new mapping.
+        // Kernels before 4.17 do not know the flag, and treat the address as a hint. SAFETY: no other code knows this
+        // new mapping.
         unsafe { unmap(found as *mut u8, bytes) };
         return Err(17);
     }
@@ -81,7 +81,7 @@ pub unsafe fn protect(place: usize, bytes: usize, how: usize) -> Result<(), u32>
     done(unsafe { call(10, [place, bytes, how, 0, 0, 0]) }).map(drop)
 }
 
-/// Forgets pages of a file that were only read; the next read finds them again.
+/// Releases mapped pages of a file that were only read; the next access maps them again.
 ///
 /// # Safety
 /// The pages were not written to.
@@ -116,7 +116,7 @@ pub fn monotonic_ns() -> u64 {
     time[0] * 1_000_000_000 + time[1]
 }
 
-/// Sleeps, unless a signal comes.
+/// Sleeps for this time, or until a signal arrives.
 pub fn sleep_ns(nanoseconds: u64) {
     let time = [0, nanoseconds];
     // SAFETY: `time` has the form of a timespec.

@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// An event of a page. The numbers stand in page-trace.parquet.
+/// The kind of a page's event. page-trace.parquet stores its number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "String")]
 #[repr(u8)]
@@ -79,12 +79,13 @@ impl TryFrom<String> for Kind {
     }
 }
 
-/// The parts of the column `latch` of PostgreSQL: the pin in its lower two bits, the ring of the get in the next two.
-/// Where a page becomes dirty, the lower two bits say by what.
+/// The parts of PostgreSQL's column `latch`: the pin in the lower two bits, the buffer ring of a get in the next two.
+/// When a page becomes dirty, the lower two bits give the cause.
 pub mod latch {
     /// A change of the page made it dirty.
     pub const BY_CHANGE: u8 = 1;
-    /// A hint made it dirty, such as that a row's transaction has committed: the log lacks it without checksums.
+    /// A hint made it dirty, for example the note that a row's transaction has committed. Without data checksums, the
+    /// log does not contain such a change.
     pub const BY_HINT: u8 = 2;
     /// The bits of the pin.
     pub const PIN: u8 = 3;
@@ -92,15 +93,15 @@ pub mod latch {
     pub const FIRST: u8 = 1;
     /// The session had the page pinned already.
     pub const HELD: u8 = 2;
-    /// The bits of the ring; 0 if the trace does not show it.
+    /// The bits of the buffer ring; 0 if the trace does not show it.
     pub const RING: u8 = 12;
-    /// The get has no ring: it may take any buffer of the pool.
+    /// The get uses no buffer ring: it may take any buffer of the pool.
     pub const NO_RING: u8 = 4;
-    /// The get has the ring of a bulk read, as a scan of a large table has.
+    /// The get uses the buffer ring of a bulk read, for example of a scan of a large table.
     pub const BULK_READ: u8 = 8;
-    /// The get has the ring of VACUUM or of a bulk write.
+    /// The get uses the buffer ring of VACUUM or of a bulk write.
     pub const OTHER_RING: u8 = 12;
-    /// The mark of an eviction in a trace of frames: the ring of a scan reused the frame.
+    /// The mark of an eviction in a trace of frames: a scan's buffer ring reused the frame.
     pub const LEFT_BY_RING: u8 = 16;
     /// The mark of a get or a creation after which the session changed the page.
     pub const CHANGED: u8 = 32;
@@ -132,7 +133,7 @@ pub struct Record {
     /// The latch asked for, in the engine's numbers; 0 if it has none. PostgreSQL: see [`latch`].
     pub latch: u8,
     /// The number of the place in a server's binary that recorded the access; 0 if there is only one place. In a trace
-    /// of calls, marks of a read: its page seemed to be in another frame (1), its frame's page was not known (2).
+    /// of calls, it marks a read: 1 if its page seemed to be in another frame, 2 if its frame's page was unknown.
     pub site: u8,
 }
 
@@ -167,7 +168,7 @@ impl Record {
     }
 }
 
-/// Begin and end of the measured window, on CLOCK_MONOTONIC; none if the run did not come that far.
+/// Begin and end of the measured window, on CLOCK_MONOTONIC; none for a point that the run did not reach.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 pub struct Window {
     /// The window's begin in nanoseconds on CLOCK_MONOTONIC; none if the run did not reach it.

@@ -1,4 +1,4 @@
-//! Makes one Python exception, `NativeError(kind, what, where, hint)`, of the core's failures.
+//! Turns the core's failures into one Python exception, `NativeError(kind, what, where, hint)`.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -47,7 +47,7 @@ pub fn unusable(what: String, place: &str) -> PyErr {
     to_python(Failure::new(FailureKind::Usage, what, place, "see `bufferlab list engines` for what is possible"))
 }
 
-/// Reads a job, or a part of one, from JSON. A mistake in it raises a usage failure.
+/// Reads a job, or a part of one, from JSON. Invalid JSON raises a usage failure.
 pub fn parse<T: DeserializeOwned>(json: &str) -> PyResult<T> {
     let mut reader = serde_json::Deserializer::from_str(json);
     serde_path_to_error::deserialize(&mut reader)

@@ -10,7 +10,7 @@ use pyo3::prelude::*;
 use crate::done;
 use crate::watch::Teller;
 
-/// The warm-up gate of measured runs, for generated ones.
+/// The rule that ends the warm-up of a generated run, which is also that of measured runs.
 struct Measured {
     rule: Rule,
     end: Option<GateEnd>,

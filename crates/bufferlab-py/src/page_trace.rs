@@ -35,7 +35,8 @@ impl PageTrace {
         json_text(&py.detach(|| guarded(|| begin().map_err(Failure::from)))?)
     }
 
-    /// Raises an exception with the reason, if a server that has started and answers is not recorded.
+    /// Raises an exception with the reason, if the trace does not record the server. The server must have started and
+    /// answer statements.
     fn require_on(&self, py: Python<'_>) -> PyResult<()> {
         let require = || self.with(|trace| trace.as_ref().map_or(Ok(()), |trace| trace.require_on()));
         py.detach(|| guarded(|| require().map_err(Failure::from)))
@@ -137,7 +138,7 @@ pub fn page_site_proposals(py: Python<'_>, binary: &str) -> PyResult<String> {
     json_text(&py.detach(|| guarded(|| propose::sites(Path::new(binary)).map_err(Failure::from)))?)
 }
 
-/// Returns what an experiment on a build of MariaDB without names tries, as JSON (`Experiment`).
+/// Returns the places to try in an experiment on a build of MariaDB without symbol names, as JSON (`Experiment`).
 #[pyfunction]
 pub fn page_site_experiment(py: Python<'_>, binary: &str) -> PyResult<String> {
     json_text(&py.detach(|| guarded(|| propose::experiment::experiment(Path::new(binary)).map_err(Failure::from)))?)

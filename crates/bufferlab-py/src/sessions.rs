@@ -1,5 +1,5 @@
-//! Sessions for questions, which are Python's control connections. A row becomes a tuple, and a value an object of its
-//! column's type.
+//! Sessions at database servers for single statements. Python uses them as its control connections. A row becomes a
+//! tuple, and a value an object of its column's type.
 
 use std::cell::RefCell;
 use std::sync::Mutex;
@@ -46,7 +46,7 @@ fn to_python(unanswered: Unanswered) -> PyErr {
     Unanswerable::new_err((kind, code, what, hint))
 }
 
-/// A session at a server of either family.
+/// A session at a server of the MySQL family or at PostgreSQL.
 enum Questions {
     Mysql(mysql::python_session::Questions),
     Postgres(postgres::python_session::Questions),
@@ -66,8 +66,8 @@ impl Questions {
 #[pyclass(module = "bufferlab._native")]
 pub struct Session(Mutex<Option<Questions>>);
 
-/// Logs in to a server for questions. `target` is the target of a job, whose database's name may be empty, and `limits`
-/// are `Limits`, both as JSON.
+/// Logs in to a server, for single statements. `target` is the target of a job, whose database's name may be empty, and
+/// `limits` are `Limits`, both as JSON.
 #[pyfunction]
 pub fn ask_server(py: Python<'_>, engine: &str, target: &str, limits: &str) -> PyResult<Session> {
     let (target, limits): (Target, Limits) = (parse(target)?, parse(limits)?);
@@ -87,7 +87,7 @@ pub fn ask_server(py: Python<'_>, engine: &str, target: &str, limits: &str) -> P
 #[pymethods]
 impl Session {
     /// Executes a statement; returns the names of the columns, and the rows. `change_s` is the limit in seconds for a
-    /// statement that changes something. After any error but the server's the session is closed.
+    /// statement that changes something. Any error closes the session, except one that the server reports.
     fn ask<'py>(&self, py: Python<'py>, sql: &[u8], change_s: Option<f64>) -> PyResult<(Vec<String>, Rows<'py>)> {
         let asked = py.detach(|| {
             let mut held = self.held();
@@ -112,7 +112,7 @@ impl Session {
         });
     }
 
-    /// Returns the session's number at the server; none if the session is closed.
+    /// Returns the server's ID of the session; none if the session is closed.
     fn id(&self, py: Python<'_>) -> Option<i64> {
         py.detach(|| {
             self.held().as_ref().map(|questions| match questions {

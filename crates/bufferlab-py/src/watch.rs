@@ -8,7 +8,7 @@ use pyo3::prelude::*;
 /// Least time between two calls of a watch, a function of Python.
 const INTERVAL: Duration = Duration::from_millis(100);
 
-/// A caller of a watch, which reports to it the progress of the work at most ten times a second.
+/// Reports the progress of work to a watch, a function of Python, at most ten times a second.
 pub(crate) struct Teller {
     watch: Option<Py<PyAny>>,
     last: Instant,
@@ -16,7 +16,7 @@ pub(crate) struct Teller {
 }
 
 impl Teller {
-    /// Makes the caller of a watch. Without a watch, the caller only lets Python handle signals.
+    /// Makes the reporter of a watch. Without a watch, the reporter only lets Python handle signals.
     pub(crate) fn new(watch: Option<Py<PyAny>>) -> Self {
         Teller { watch, last: Instant::now(), raised: None }
     }
