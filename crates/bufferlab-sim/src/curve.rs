@@ -10,8 +10,8 @@ use crate::stack::{StackDistances, TooManyPages};
 /// of `misses`.
 pub struct Curve {
     stack: StackDistances,
-    /// For each page, whether it was dropped since its last touch: every pool then misses it. Until the next touch the
-    /// page keeps its place in every pool, and so a frame too many in those that held it.
+    /// For each page, whether it was dropped since its last access, so that every pool misses its next one. Until then
+    /// the dropped page keeps its frame in each pool that held it.
     dropped: Vec<bool>,
     /// The pages whose misses count.
     counted: Range<u32>,
@@ -31,8 +31,8 @@ impl Curve {
         Ok(Curve { stack, dropped, counted, by_distance, accesses: 0 })
     }
 
-    /// Takes accesses in their order, from the columns of a page trace. Gets, looks and creations touch their page. The
-    /// misses of gets count, from the access `first` on.
+    /// Takes accesses in their order, from the columns of a page trace. Every get, get-if-in-pool and creation uses its
+    /// page. Only misses of gets count, from the access number `first` on.
     ///
     /// # Panics
     /// If a page is not below the `pages` of `new`, or the columns differ in length.

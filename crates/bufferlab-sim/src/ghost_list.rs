@@ -3,8 +3,8 @@
 //!
 //! The depth is exact for LRU, whose larger pool holds the smaller one's pages and, after them, those that left it last
 //! (Mattson, Gecsei, Slutz, Traiger: "Evaluation techniques for storage hierarchies", IBM Systems Journal 9(2), 1970).
-//! For other managers it is an estimate. If a page leaves before the read that it makes room for, depths are one more.
-//! The list needs only reads, creations and evictions, and no access that the pool satisfies.
+//! For other managers it is an estimate. If a trace has each eviction before the read that needs the frame, depths are
+//! larger by one. The list needs only reads, creations and evictions, and no access that the pool satisfies.
 
 use bufferlab_model::trace::latch::{LEFT_BY_RING, NO_RING, RING};
 use bufferlab_model::trace::{Columns, Kind};
@@ -16,7 +16,7 @@ use crate::stack::TooManyPages;
 const SLOTS_PER_PAGE: usize = 4;
 const NEVER: u32 = u32::MAX;
 
-/// The depth of a read that more frames would not have spared: the ring of a scan evicted its page.
+/// The depth of a read that a larger pool would not have saved, because the buffer ring of a scan evicted its page.
 pub const BY_RING: u32 = u32::MAX;
 
 /// The pages that left a pool and did not come back.
@@ -103,17 +103,17 @@ pub struct Depths {
 struct LastRead {
     thread: u16,
     number: u32,
-    /// Whether a ring may have taken the page in: the trace says so, or has no mark.
+    /// Whether the read may have used a buffer ring: the trace says so, or has no mark.
     may_have_ring: bool,
     left_by_ring: bool,
 }
 
 /// Plays the reads, creations and evictions of a trace to a ghost list, which needs no gets.
 ///
-/// A scan of PostgreSQL reuses the buffers of its ring, so that with more frames its pages would leave just the same.
-/// An eviction is a ring's if the thread has read the page itself, less than `ring_reads` of its reads before, and the
-/// trace does not mark that read as one without a ring. Give 0 if no pool has rings. A trace of frames marks such
-/// evictions itself.
+/// A scan of PostgreSQL reuses the buffers of its ring, so that its pages would leave a larger pool just as early. An
+/// eviction counts as a ring's if the same thread has read the page fewer than `ring_reads` of its own reads before,
+/// and the trace does not mark that read as one without a ring. Pass 0 if the database has no rings. A trace of frames
+/// marks the evictions by rings itself.
 ///
 /// # Errors
 /// `TooManyPages` for more than 2^29 pages.

@@ -47,7 +47,7 @@ pub struct Counts {
 }
 
 impl Counts {
-    /// Returns counts, each of them made by `of` from the two counts of its kind.
+    /// Combines two sets of counts: `of` returns each count from the two of its kind.
     fn with(self, other: Counts, mut of: impl FnMut(u64, u64) -> u64) -> Counts {
         Counts {
             misses: of(self.misses, other.misses),
@@ -104,7 +104,7 @@ impl Sub for Counts {
 /// The caller guarantees that pages are below `pages`, that times never go back, and that `foresee` comes first or
 /// never. The manager guarantees that counts never fall, and that `frames_used` is never above its frames.
 pub trait Manager {
-    /// Does what an event asks for. Reads, evictions and writes of the traced server do not matter to another pool.
+    /// Plays one event of a trace. Ignores the traced server's reads, evictions and writes: another pool has its own.
     #[inline]
     fn hear(&mut self, kind: Kind, access: Access) {
         match kind {
@@ -143,8 +143,8 @@ pub trait Manager {
     /// Returns how many frames hold a page now.
     fn frames_used(&self) -> u32;
 
-    /// Takes all events of a replay before the first one, which no server can know. The caller guarantees that exactly
-    /// these events follow.
+    /// Shows the manager all events of a replay before the first one. No server knows the future; only `opt` uses it.
+    /// The caller guarantees that exactly these events follow.
     fn foresee(&mut self, _columns: &Columns) {}
 }
 
@@ -164,7 +164,8 @@ pub trait Model: Manager + Sized {
     /// Makes an empty pool of `frames` for pages `0..pages`.
     fn new(frames: NonZeroU32, pages: u32, settings: &Self::Settings) -> Self;
 
-    /// Adapts the settings to a pool that gets a share of the pages. Most models have no settings that count pages.
+    /// Adapts the settings to a sample: a pool that gets only a share of the pages. Most models have no settings that
+    /// count pages.
     fn sample(_settings: &mut Self::Settings, _one_in: OneIn) {}
 
     /// Refuses settings that no server with `frames` frames has.
@@ -235,8 +236,8 @@ pub type Watch<'a> = dyn FnMut(f64) -> bool + 'a;
 /// Rows between two calls of a watch: the slowest manager plays them in a tenth of a second.
 const WATCHED: usize = 1 << 20;
 
-/// Plays the events before the window, which fill the pool and do not count, and those in it; returns the window's
-/// counts. `window` has the index of its first event and of the first one behind it. `load` is the index of the first
+/// Plays the events before the window, which fill the pool, and those in the window; returns the counts of the window
+/// alone. `window` begins with its first event and ends before the first one after it. `load` is the index of the first
 /// event of the load, before which a check may have read all tables.
 ///
 /// # Panics
@@ -310,7 +311,7 @@ pub struct Refused(pub(crate) String);
 pub type Replay = fn(&str, u32, &Columns, usize, Range<usize>, &mut Watch<'_>) -> Result<Replayed, Refused>;
 
 /// A function that makes an empty pool. It takes the JSON of the pool's settings, its frames, the number of pages, and
-/// the share of the database's pages that these are.
+/// the share that these are of the database's pages.
 pub type Make = fn(&str, u32, u32, OneIn) -> Result<Box<dyn Manager + Send>, Refused>;
 
 /// Makes an empty pool of the model `M`, with the parameters of a [`Make`].

@@ -57,8 +57,8 @@ impl Slots {
         self.groups[slot / GROUP] -= 1;
     }
 
-    /// Returns how many slots of the set lie behind `slot`. `last` is the largest slot of the set: the count stops
-    /// there.
+    /// Returns how many slots of the set are greater than `slot`. `last` is the largest slot of the set: the count
+    /// stops there.
     #[inline]
     pub(crate) fn behind(&self, slot: usize, last: usize) -> u32 {
         debug_assert!(slot <= last, "slot {slot} lies behind the last one, {last}");

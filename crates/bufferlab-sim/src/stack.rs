@@ -10,7 +10,7 @@ use crate::slots::Slots;
 const SLOTS_PER_PAGE: usize = 4;
 const NEVER: u32 = u32::MAX;
 
-/// The error of more pages than slots can have numbers for.
+/// The error for more pages than there are numbers for their slots.
 #[derive(Debug, Error, PartialEq, Eq)]
 #[error("{0} pages are more than a stack can hold, which is 2^29")]
 pub struct TooManyPages(pub u64);

@@ -1,4 +1,4 @@
-//! The fast stack against a list that the test searches from its front, and against a replay of each pool size.
+//! Compares the fast stack with a list that the test searches from its front, and with a replay of each pool size.
 
 use std::collections::{HashSet, VecDeque};
 

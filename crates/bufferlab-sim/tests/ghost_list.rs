@@ -1,5 +1,5 @@
-//! The ghost list against a list that the test searches from its front, and against larger pools of LRU. Slices of a
-//! replay against replays that end at the same rows.
+//! Compares the ghost list with a list that the test searches from its front, and with larger pools of LRU. Also
+//! compares slices of a replay with replays that end at the same rows.
 
 mod strings;
 
@@ -10,7 +10,8 @@ use proptest::prelude::*;
 
 use strings::{Events, frames};
 
-/// Returns the depths by a vector of pages, the last that left at its front, and by all reads of the past.
+/// Returns the depths, from a vector of pages in the order of their evictions, the last first, and a list of all
+/// earlier reads.
 fn naive_depths(columns: &Columns, ring_reads: u32) -> Depths {
     let (mut list, mut found) = (Vec::<u32>::new(), Depths::default());
     let mut reads: Vec<(u16, u32, u8)> = Vec::new();
@@ -45,7 +46,7 @@ fn naive_depths(columns: &Columns, ring_reads: u32) -> Depths {
                 found.depth.push(0);
                 continue;
             }
-            // A page that is created again has no past.
+            // A page's earlier reads do not count once the page is created again.
             Some(Kind::Create) => reads.iter_mut().filter(|read| read.1 == page).for_each(|read| read.1 = u32::MAX),
             _ => {
                 found.depth.push(0);
@@ -82,7 +83,7 @@ proptest! {
         prop_assert_eq!(ghost_depths(&columns, ring_reads).expect("few pages"), naive_depths(&columns, ring_reads));
     }
 
-    /// The reads and evictions of LRU with `small` frames give the exact misses of larger pools.
+    /// Checks that the reads and evictions of LRU with `small` frames give the exact misses of larger pools.
     #[test]
     fn a_ghost_list_of_lru_is_every_larger_pool(
         pages in prop::collection::vec(0u32..60, 0..400),
@@ -161,7 +162,7 @@ fn depths_stay_right_over_compactions() {
             naive.retain(|&other| other != page);
             naive.push_front(page);
         } else {
-            // The newest again: it stays at the head, and a slot is used up.
+            // The newest page leaves again: it stays at the head, and uses up another slot.
             let newest = *naive.front().expect("it has pages");
             list.evict(newest);
         }

@@ -1,5 +1,5 @@
-//! `innodb57` and `innodb1011` against a vector of pages, the head first, which the test searches and counts at every
-//! step.
+//! Compares `innodb57` and `innodb1011` with a vector of pages, the head first, which the test searches and counts at
+//! every step.
 
 mod strings;
 
@@ -22,16 +22,17 @@ struct Page {
 
 /// The rule that wakes the cleaner.
 enum Cleaner {
-    /// MySQL 5.7: the clock, and a thread without a frame or a clean page. MySQL 5.6: the clock.
+    /// The clock wakes the cleaner of MySQL 5.6. In MySQL 5.7 a thread that finds no free frame and no clean page does
+    /// so, too.
     Clock { next_round_us: u64, threads_too: bool, neighbors: u32, flushing: Flushing },
-    /// MariaDB 10.5: a thread that leaves few frames, and for the flush list the clock.
+    /// MariaDB 10.5: a thread that leaves few free frames wakes the cleaner; for the flush list the clock does so.
     FewFrames { next_round_us: u64, neighbors: u32, flushing: Flushing },
 }
 
 /// When the cleaner writes from the flush list.
 #[derive(Clone)]
 struct Flushing {
-    /// Changes, and the largest age from each on.
+    /// Pairs of a change, and the largest age that holds from this change on.
     most_ages: Option<Vec<(u32, u32)>>,
     rate: Option<(f64, f64)>,
     rest: f64,
@@ -77,7 +78,7 @@ impl Naive {
         }
     }
 
-    /// Returns a constant's share of a sample.
+    /// Returns the share of a constant that a sample gets.
     fn share(&self, count: u32) -> usize {
         share(count, self.one_in)
     }
@@ -188,7 +189,7 @@ impl Naive {
         }
     }
 
-    /// MariaDB's page at the tail, which is first written with its neighbours if it is dirty.
+    /// Evicts the page at the tail, as MariaDB does: a dirty page is first written with its neighbours.
     fn write_and_evict(&mut self) {
         let Cleaner::FewFrames { neighbors, flushing, .. } = &self.cleaner else { unreachable!("of MariaDB alone") };
         let tail = self.list.last().expect("a page to evict");
@@ -202,7 +203,7 @@ impl Naive {
         self.evict();
     }
 
-    /// A batch of MySQL 5.7.
+    /// Evicts a batch of pages, as MySQL 5.7 does.
     fn batch(&mut self, neighbors: u32) {
         let most = self.depth.min(self.list.len());
         let (mut taken, mut written) = (0, 0);
@@ -227,7 +228,7 @@ impl Naive {
         }
     }
 
-    /// The pages from the flush list, once a second.
+    /// Writes pages from the flush list, as the cleaner does once a second.
     fn flush(&mut self, neighbors: u32, flushing: &mut Flushing) {
         let first = self.list.iter().filter_map(|page| page.dirty_since).min();
         let asked = flushing.rate.map_or(0.0, |(pages, at)| {
@@ -410,7 +411,7 @@ fn target(len: usize, ratio: usize, one_in: f64) -> (usize, usize) {
     ((len * ratio / 1024).min(len - tolerance - share(5, one_in).max(1)).max(tolerance + 1), tolerance)
 }
 
-/// Checks a pool's invariants after every event, from the lengths of its lists.
+/// Returns whether a pool's invariants hold, judged by the lengths of its lists.
 fn holds(size: u32, pct: u32, one_in: f64, [free_len, lru_len, old_len]: [u32; 3]) -> bool {
     let (len, old) = (lru_len as usize, old_len as usize);
     let sublist = if len < share(512, one_in).max(2) {

@@ -1,4 +1,4 @@
-//! `lru` and `sqlite` against vectors, the newest page first; and `lru` against the curve.
+//! Compares `lru` and `sqlite` with vectors, the newest page first, and `lru` with the curve.
 
 mod strings;
 

@@ -1,4 +1,5 @@
-//! `opt` against every possible choice, on strings short enough to try all; and below every other manager.
+//! Compares `opt` with every possible choice, on strings short enough to try all, and checks that no other manager
+//! reads less.
 
 mod strings;
 
@@ -13,15 +14,15 @@ use proptest::prelude::*;
 
 use strings::{Events, frames};
 
-/// Returns the fewest reads: after each event, the fewest for every set of pages that a pool can have (a bit for each
-/// page).
+/// Returns the fewest reads. After each event it knows the fewest reads for every set of pages that the pool can have
+/// (one bit for each page).
 fn fewest_reads(events: &Events, size: u32, pages: u32) -> u64 {
     let mut pools = HashMap::from([(0u32, 0u64)]);
     for (&page, &kind) in events.page.iter().zip(&events.kind) {
         let bit = 1 << page;
         let mut after = HashMap::new();
         for (pool, reads) in pools {
-            // The pools that may follow, with their costs.
+            // The sets that may follow this one, with their reads.
             let with = || {
                 let shrunk = (0..pages).filter(|other| pool & 1 << other != 0).map(|other| pool & !(1 << other));
                 let room = shrunk.chain([pool]).filter(|pool| pool.count_ones() < size);

@@ -1,5 +1,5 @@
-//! `postgres` against a vector of buffers that the test searches, a history of every session's gets, and writers that
-//! follow the server's source line by line.
+//! Compares `postgres` with a naive model: a vector of buffers that the test searches, a history of every session's
+//! gets, and writers that follow the server's source line by line.
 
 mod strings;
 
@@ -25,7 +25,7 @@ struct Buffer {
 /// The state of the processes that write.
 #[derive(Default)]
 struct NaiveWriters {
-    /// The hand's steps, and the writer's, since the beginning: buffers and passes in one number.
+    /// The steps of the clock's hand and of the writer since the beginning. One number holds passes and buffers.
     hand_steps: i64,
     clean_steps: i64,
     hand_steps_before: i64,
@@ -35,11 +35,11 @@ struct NaiveWriters {
     recent_alloc: i64,
     rounds: u64,
     log_bytes: u64,
-    /// Pages that the log has whole.
+    /// Pages of which the log has a full image.
     logged: HashSet<u32>,
     looks: u64,
     began: (u64, u64),
-    /// The pages of the running checkpoint that it has not come to, and all of them.
+    /// The pages of the running checkpoint that are not processed yet, and the number of all its pages.
     left: VecDeque<u32>,
     all: usize,
 }
@@ -135,7 +135,7 @@ impl Naive {
         if so_far == 0 { 1 } else { (so_far + u32::from(before.last().map(|(last, _)| *last) != Some(page))).min(4) }
     }
 
-    /// Takes a get; returns its session and table when it belongs to a scan.
+    /// Notes a get; returns its session and table if it belongs to a scan.
     fn scan(&mut self, access: Access) -> Option<(u16, usize)> {
         let mut history = self.history.remove(&access.thread).unwrap_or_default();
         history.push((access.page, told(access.latch)));
@@ -193,7 +193,7 @@ impl Naive {
         usable
     }
 
-    /// Does the rounds and the looks that are due, the earlier ones first.
+    /// Does the due rounds of the writer and the due checks of the checkpointer, in the order of time.
     fn write(&mut self, now_us: u64) {
         let Some(WriteRules { background_writer, checkpoints, .. }) = self.settings.writes.clone() else { return };
         loop {
@@ -304,7 +304,7 @@ impl Naive {
 }
 
 impl Naive {
-    /// Does what the marks of a get say: both of a hint and of a change are one event each.
+    /// Plays one event of kind dirty for a get that has the mark of a change, of a hint, or both.
     fn marked(&mut self, access: Access) {
         let change = access.latch & latch::CHANGED != 0;
         if change || access.latch & latch::HINTED != 0 {
@@ -404,7 +404,8 @@ proptest! {
         Events::random(seed, pages, 0, 300).play_to_both(&mut fast, &mut naive, |pool| pool.frames_used() <= size);
     }
 
-    /// Changes among the other events, with every rule of writing. Reads are those of a pool without writes.
+    /// Plays changes among other events, with all rules of writing. The reads must equal those of a pool without
+    /// writes.
     #[test]
     fn dirty_pages_are_written_as_the_servers_processes_do_and_change_no_read(
         seed: u64,
@@ -450,7 +451,7 @@ proptest! {
         prop_assert_eq!(clean.counts(), without);
     }
 
-    /// Scans of two tables, by four sessions and with every mark that a trace may have, among the other events.
+    /// Plays scans of two tables among other events, by four sessions and with every mark that a trace may have.
     #[test]
     fn scans_use_their_rings_as_a_searched_history_says(
         seed: u64,

@@ -23,7 +23,7 @@ pub use postgres::{BackgroundWriterRules, CheckpointRules, LogRules, Postgres, P
 pub use scans::LargeTable;
 pub use sqlite::Sqlite;
 
-/// All models. Python knows those in this list.
+/// All models. Python finds each by its name in this list.
 pub const MODELS: &[Entry] = &[
     Entry::of::<Lru>(),
     Entry::of::<Opt>(),

@@ -1,9 +1,10 @@
-//! `opt`: the fewest reads that any manager could need, because it knows the future. It is the floor for the models.
+//! `opt`: the fewest reads that any manager could need, because it knows the future. It is the lower bound for the
+//! models' reads.
 //!
 //! It gives up the page whose next get is farthest away (Belady: "A study of replacement algorithms for a
-//! virtual-storage computer", IBM Systems Journal 5(2), 1966, where it is MIN). A page that comes back through a
-//! creation or after a drop costs no read, so it is not worth a frame until then. It may take in, without a read, a
-//! page that is only looked up, and it ignores prefetches. Both can only lower the count.
+//! virtual-storage computer", IBM Systems Journal 5(2), 1966, where it is MIN). A page whose next use is a creation, or
+//! follows a drop, gains nothing from a frame until then. `opt` may admit a page of a get-if-in-pool without a read,
+//! and it ignores prefetches. Both can only lower the count.
 //!
 //! Counted from the trace's first event on, no manager reads less. A manager that reads more during the warm-up may
 //! read less in the window after it.
@@ -24,7 +25,7 @@ pub struct Opt {
     pages: u32,
     /// For each event that this manager gets, the number of the event that is the next get of its page.
     next_get: Vec<u32>,
-    /// The number of the event that comes next.
+    /// The number of the next event.
     event: usize,
     /// Next gets of the pages in the pool: a page is in the pool if the event of its next get is in this set.
     wanted: Bits,
@@ -107,7 +108,7 @@ impl Manager for Opt {
         self.counts
     }
 
-    /// Returns how many frames hold a page that is read again if it leaves.
+    /// Returns how many frames hold a page that would be read again if it were evicted.
     fn frames_used(&self) -> u32 {
         self.wanted.len()
     }
@@ -123,7 +124,8 @@ impl Manager for Opt {
     }
 }
 
-/// Returns, for each event that a manager gets, the next get of its page, if no creation, look-up or drop comes first.
+/// Returns, for each event that a manager gets, the next get of its page, if no creation, get-if-in-pool or drop comes
+/// first.
 fn next_gets(pages: u32, columns: &Columns) -> Vec<u32> {
     let is_heard = |kind: &Kind| !matches!(kind, Kind::Read | Kind::Evict | Kind::Dirty | Kind::Write);
     let heard = |&kind: &u8| Kind::of(kind).filter(is_heard);

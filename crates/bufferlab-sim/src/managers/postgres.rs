@@ -6,8 +6,8 @@
 //! A scan of a large table uses a ring of buffers (scans.rs). Its hits raise a usage count only from 0 to 1. Its misses
 //! reuse the ring's buffers, unless another session has used them (freelist.c, `GetBufferFromRing`).
 //!
-//! Up to 18 a miss takes a buffer of the list of free ones first. 19 lacks such a list: the hand takes a
-//! buffer without a page when it comes to it, as one with a usage count of 0, and evicts others before (freelist.c,
+//! Up to version 18, a miss first takes a buffer from a list of free ones. Version 19 has no such list: the hand takes
+//! an empty buffer when it comes to it, like one with a usage count of 0, and may evict other pages before (freelist.c,
 //! `StrategyGetBuffer`; bufmgr.c, `InvalidateBuffer`).
 //!
 //! Approximated: a trace shows pins but no unpins, so the model never treats a buffer as pinned. A table's size is the
@@ -16,9 +16,10 @@
 //! A page is dirty from its change on until a process writes it: the session that takes its buffer (bufmgr.c,
 //! `GetVictimBuffer`), the background writer or the checkpointer (`postgres/`). Reads do not depend on writes.
 //!
-//! Left out: the rings of VACUUM and of bulk writes; their misses take a victim as any other miss. A scan also drops
-//! dirty buffers from its ring (`StrategyRejectBuffer`); the model does not. So is the kernel's page cache, which serves
-//! many of these reads. A change of a page that this pool has lost meanwhile is lost too: on a server it is pinned.
+//! Left out: the rings of VACUUM and of bulk writes; their misses take a victim as any other miss does. A scan also
+//! drops dirty buffers from its ring (`StrategyRejectBuffer`); the model does not. The kernel's page cache, which
+//! serves many of these reads, is left out, too. If this pool has evicted a page that the traced session then changes,
+//! the change has no effect; on a server the page would be pinned.
 //!
 //! If a session pins a page twice, its usage count rises once. The trace marks the first pin (column `latch`). A model
 //! that counted all pins predicted 5 to 8 % too many reads (PostgreSQL 17.2, pools of 20 and 30 % of the data).
@@ -94,7 +95,7 @@ pub struct Postgres {
     hand: Position,
     scans: Scans,
     writers: Option<Writers>,
-    /// The time of the writers' next work; without writers never.
+    /// The time of the writers' next work; `u64::MAX` without writers.
     due_us: u64,
     counts: Counts,
 }
@@ -182,7 +183,7 @@ impl Postgres {
         debug_assert!(*usage_count <= MAX_USAGE_COUNT, "the usage count of page {} is {usage_count}", access.page);
     }
 
-    /// Notes what the session does to a page after it has got it.
+    /// Applies the marks of a get: the session changed the page afterwards, or set a hint in it.
     #[inline]
     fn note_marks(&mut self, access: Access) {
         if access.latch & (CHANGED | HINTED) != 0 {
@@ -234,10 +235,10 @@ impl Postgres {
         self.free.pop().unwrap_or_else(|| self.victim())
     }
 
-    /// Returns whether a ring may use its buffer again, with any page in it (freelist.c, `GetBufferFromRing`).
+    /// Returns whether a ring may use its buffer again, whatever page it holds (freelist.c, `GetBufferFromRing`).
     fn is_fair_game(&self, buffer: u32) -> bool {
         let page = self.buffers[buffer as usize];
-        // A buffer in the list is the list's, so that it has one owner.
+        // An empty buffer in the list of free ones belongs to that list alone.
         if page == NONE { !self.has_free_list } else { self.pages[page as usize].usage_count <= RING_USAGE_COUNT }
     }
 
@@ -268,7 +269,7 @@ impl Postgres {
         self.used -= 1;
     }
 
-    /// Evicts the page that the clock finds, and returns its buffer; no buffer is in the list of free ones (freelist.c,
+    /// Evicts the page that the clock finds, and returns its buffer; the list of free ones must be empty (freelist.c,
     /// `StrategyGetBuffer`). A buffer without a page has a usage count of 0.
     fn victim(&mut self) -> u32 {
         debug_assert!(self.free.is_empty(), "{} buffers are free: none needs a victim", self.free.len());
@@ -325,7 +326,7 @@ impl Manager for Postgres {
         } else {
             self.counts.creates += 1;
             self.admit(access.page);
-            // The first change of a new page logs no image: the page was empty (REGBUF_WILL_INIT).
+            // The first change of a new page logs no full image, because the page was empty (REGBUF_WILL_INIT).
             self.pages[access.page as usize].marks |= LOGGED;
         }
         self.note_marks(access);
@@ -339,7 +340,7 @@ impl Manager for Postgres {
         }
     }
 
-    /// Makes a page dirty, where it stands in the trace apart from a get.
+    /// Makes a page dirty, for traces that record this as an event and not as a mark of the get.
     fn dirty(&mut self, access: Access) {
         self.begin(access.now_us);
         self.note(access.page, access.latch & PIN != BY_HINT);

@@ -22,7 +22,7 @@ pub(super) const NO_TABLE: u8 = u8::MAX;
 /// The most pages between two gets of one scan: since PostgreSQL 17 a scan pins pages in the pool before it reads the
 /// others.
 const NEAR: u32 = 256;
-/// This many gets of one session in a row are a scan, if each is of another page near the one before.
+/// The number of consecutive gets of one session that make a scan, if each is of another page near the previous one.
 const LEAST_IN_A_ROW: u8 = 4;
 
 /// A table with more pages than a quarter of the shared buffers.
@@ -38,7 +38,7 @@ pub struct LargeTable {
     pub had_rings: bool,
 }
 
-/// The scan that a session does in a large table, or did.
+/// A session's current or last scan of a large table.
 #[derive(Clone, Copy)]
 struct Scan {
     last_page: u32,
@@ -63,8 +63,7 @@ pub(super) struct Scans {
     scans: Vec<Scan>,
     /// The table of each session's last get.
     last_table: Vec<u8>,
-    /// The buffers of all rings, by slot. A ring grows as it fills, because a trace from elsewhere may have many
-    /// sessions.
+    /// The buffers of all rings, by slot. A ring grows as it fills, because a foreign trace may have many sessions.
     rings: Vec<Vec<u32>>,
     guessed: u64,
 }
@@ -81,7 +80,7 @@ impl Scans {
         }
     }
 
-    /// Returns the number of gets that were taken for gets of a scan, without a mark in the trace.
+    /// Returns the number of gets that the model ascribed to a scan without a mark in the trace.
     pub fn guessed(&self) -> u64 {
         self.guessed
     }

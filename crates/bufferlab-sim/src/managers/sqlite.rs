@@ -2,8 +2,8 @@
 //!
 //! Its rules are those of SQLite's `pcache1.c`: least recently used first (`pcache1FetchStage2`), and the frame of a
 //! page that leaves is free at once (`pcache1Unpin` with discard, `pcache1TruncateUnsafe`). A stock cache of size N
-//! recycles at N - 1 pages; bufferlab's pool of N frames, and this model, hold N. The model is the yardstick
-//! [`Lru`] with two other rules: a look at a page that is not there changes nothing, and a drop frees the frame.
+//! recycles at N - 1 pages; bufferlab's pool of N frames, and this model, hold N. The model is the yardstick [`Lru`]
+//! with two other rules: a get-if-in-pool of a page outside the pool changes nothing, and a drop frees the frame.
 //!
 //! One thing is approximated. The pool orders pages by their release, and pages in use or dirty are not in its list; a
 //! trace has only gets, so the model orders pages by their gets. At the point of the trace (TPC-C, 2 warehouses, pool
@@ -35,7 +35,7 @@ impl Manager for Sqlite {
         self.0.get(access);
     }
 
-    /// Touches the page if it is in the pool: SQLite only looks (`xFetch` with createFlag 0).
+    /// Touches the page if it is in the pool, and does nothing otherwise (SQLite's `xFetch` with createFlag 0).
     #[inline]
     fn get_if_in_pool(&mut self, access: Access) {
         if self.0.list.contains(access.page) {

@@ -44,7 +44,7 @@ impl Events {
             all.kind.push(kind.expect("the shares add up to 64") as u8);
             all.latch.push([1, 1, 2, 2, 4, 8][(random.next_u32() % 6) as usize]);
             all.thread.push((random.next_u32() % 4) as u16);
-            // Now and then half a second passes.
+            // In one of 128 cases up to a second passes.
             all.delta_us.push(random.next_u32() % if random.next_u32() % 128 == 0 { 1_000_000 } else { 3000 });
         }
         all

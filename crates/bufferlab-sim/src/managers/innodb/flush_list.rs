@@ -10,13 +10,13 @@ use serde::{Deserialize, Serialize};
 use crate::managers::list::PageList;
 use crate::replay::OneIn;
 
-/// The largest age, in changes, that the oldest dirty page may have: steps, each a change and the age that holds from
-/// this change on. The first age holds before its change, too.
+/// The largest age, in changes, that the oldest dirty page may have, as it varies over a run. Each step is the number
+/// of a change, and the age that holds from this change on. The first age holds before its change, too.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(from = "Vec<(u32, u32)>", into = "Vec<(u32, u32)>")]
 pub struct AgeCourse {
     steps: Vec<(u32, u32)>,
-    /// The step that holds at the latest change that was asked for.
+    /// The index of the step that held at the last call of `at`.
     now: usize,
 }
 
@@ -40,12 +40,13 @@ impl AgeCourse {
         (is_sorted && !self.steps.is_empty()).then_some(()).ok_or_else(refused)
     }
 
-    /// Adapts the course to a pool that gets a share of the pages, and so of their changes.
+    /// Adapts the course to a sample: a pool that gets only a share of the pages, and so of their changes.
     pub fn sample(&mut self, one_in: OneIn) {
         self.steps.iter_mut().for_each(|(change, age)| (*change, *age) = (one_in.of(*change), one_in.of(*age)));
     }
 
-    /// Returns the age that holds at a change. The caller guarantees that changes never go back.
+    /// Returns the largest age allowed at a change. The caller guarantees that the number of the change never
+    /// decreases.
     pub fn at(&mut self, change: u32) -> u32 {
         while self.steps.get(self.now + 1).is_some_and(|&(from, _)| from <= change) {
             self.now += 1;

@@ -31,7 +31,7 @@ impl FlushRate {
         fits.then_some(()).ok_or_else(|| "flush_rate has pages from 0 on, at an age above 0".to_owned())
     }
 
-    /// Adapts the rate to a pool that gets a share of the pages, and so of their changes.
+    /// Adapts the rate to a sample: a pool that gets only a share of the pages, and so of their changes.
     pub fn sample(&mut self, one_in: OneIn) {
         let share = f64::from(one_in.of(1 << 20)) / f64::from(1 << 20);
         (self.pages, self.age_changes) = (self.pages * share, self.age_changes * share);
@@ -43,15 +43,15 @@ impl FlushRate {
     }
 }
 
-/// The limits up to which pages stay dirty.
+/// The limits that make the cleaner write dirty pages.
 pub struct Flushing {
-    /// The largest age; none for any age.
+    /// The largest age of a dirty page; none for no limit.
     age: Option<AgeCourse>,
-    /// The pages of each round; none for no pages besides those of the other limits.
+    /// The pages that each round writes; none if it writes only for the other limits.
     rate: Option<FlushRate>,
-    /// The part of a page that the rounds so far did not write.
+    /// The fraction of a page that the rounds so far should have written in addition.
     rest: f64,
-    /// The share of dirty pages from which on the oldest are written, in percent; none for any share.
+    /// The share of dirty pages, in percent, from which on the cleaner writes the oldest; none for no limit.
     max_dirty_pages_pct: Option<u32>,
 }
 
@@ -66,9 +66,9 @@ impl Flushing {
         self.age.is_some() || self.rate.is_some() || self.max_dirty_pages_pct.is_some()
     }
 
-    /// Writes the pages that have been dirty for longest, with their dirty neighbours if `any` may be written, until
-    /// the round has its pages, none is too old, and there are not too many (buf0flu.cc, `buf_do_flush_list_batch`).
-    /// The pages stay in the pool.
+    /// Writes the pages that have been dirty for longest, and, if `any`, their dirty neighbours. Stops when the round
+    /// has written its pages, no dirty page is too old, and their number is within its limit (buf0flu.cc,
+    /// `buf_do_flush_list_batch`). The pages stay in the pool.
     pub fn batch(&mut self, pool: &mut Pool, neighbors: &Neighbors, any: bool) {
         let Some(list) = &pool.flush_list else { return };
         let most_age = self.age.as_mut().map(|course| course.at(list.position()));

@@ -1,7 +1,7 @@
 //! `innodb1011`: InnoDB of MariaDB from 10.5 on, after the sources of 10.11 and 11.8.
 //!
-//! A thread that takes a frame and leaves less than half of `lru_scan_depth` free wakes the page cleaner. By the clock
-//! the cleaner writes from the flush list alone, and threads write no page to free a frame.
+//! A thread that takes a frame and leaves less than half of `lru_scan_depth` free wakes the page cleaner. In its round
+//! of each second the cleaner writes from the flush list only, and threads write no page to free a frame.
 //!
 //! Approximated: the cleaner does its whole work between two events, and a dirty page at the tail leaves the pool as soon
 //! as it is written; on a server it stays until the next batch. So writes change no read, `innodb_lru_flush_size`
@@ -46,7 +46,7 @@ pub struct Innodb1011Settings {
     /// Free frames up to which the cleaner evicts. The default is 1536.
     pub lru_scan_depth: u32,
     /// Dirty pages that the cleaner writes with one: none (0), those in a row with it (1), all of its extent (2). The
-    /// server writes them on a rotational device alone (buf0flu.cc, `fil_space_t::is_rotational`).
+    /// server writes them only on a rotational device (buf0flu.cc, `fil_space_t::is_rotational`).
     #[serde(default, skip_serializing)]
     pub flush_neighbors: u32,
     /// The changes for which a page may stay dirty before the cleaner writes it from the flush list: the age that
@@ -219,8 +219,8 @@ mod tests {
         assert_eq!(pool.free_len(), 60);
     }
 
-    /// Returns the counts of LRU batches and of the flush list after a round, with pages 0 to 9 dirty at the tail and
-    /// two pages evicted from there.
+    /// Returns the pages that LRU batches and the flush list wrote in one round. Pages 0 to 9 at the tail are dirty,
+    /// and two pages are evicted from there.
     fn written(flush_neighbors: u32, changes: u32) -> (u64, u64) {
         let flush_age = Some(AgeCourse::from(vec![(0, changes)]));
         let settings =

@@ -148,7 +148,7 @@ impl Model for Innodb57 {
     }
 }
 
-/// Returns a sample's share of a count: at least one, or zero for a count of zero.
+/// Returns the share of a count that a sample gets: at least one, or zero for a count of zero.
 fn at_least_one(count: u32, one_in: OneIn) -> u32 {
     one_in.of(count).max(count.min(1))
 }
@@ -264,8 +264,8 @@ mod tests {
         Some(AgeCourse::from(vec![(0, changes)]))
     }
 
-    /// Returns a pool with pages 0 to 9 dirty since the changes 1 to 10, after a round at one second. Its list is so
-    /// long that it has neighbours.
+    /// Returns a pool with pages 0 to 9 dirty since the changes 1 to 10, after a round at one second. Its list is long
+    /// enough for neighbours to be written.
     fn flushed(settings: Innodb57Settings) -> Innodb57 {
         let settings = Innodb57Settings { lru_scan_depth: 100, ..settings };
         let mut pool = Innodb57::new(NonZeroU32::new(1000).unwrap(), 5000, &settings);

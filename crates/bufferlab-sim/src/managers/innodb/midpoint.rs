@@ -1,4 +1,4 @@
-//! InnoDB's LRU list: the head is for pages that were used again, the old sublist for pages that were read.
+//! InnoDB's LRU list: pages that were used again are at its head, pages that were only read are in the old sublist.
 //!
 //! The rules are the same in all versions from MySQL 5.6 and MariaDB 10.2 on: buf0lru.cc and buf0buf.ic (buf0buf.inl).
 //! Names in parentheses are InnoDB's.
@@ -34,13 +34,13 @@ struct Page {
     /// The first access since the page got its frame, in ms from 1 on; 0 before it (`access_time`).
     first_access_ms: u32,
     old: bool,
-    /// Whether the page was changed since it got its frame, or was last written (`oldest_modification`). It stands here
-    /// and not in the flush list alone because a search for a clean page walks this list.
+    /// Whether the page was changed since it got its frame, or was last written (`oldest_modification`). The list has
+    /// this field, and not only the flush list, because a search for a clean page walks this list.
     dirty: bool,
 }
 
 impl MidpointSettings {
-    /// Refuses a share of the old sublist that the server does not take.
+    /// Refuses a share of the old sublist that the server does not accept.
     pub fn check(old_blocks_pct: u32) -> Result<(), String> {
         (5..=95).contains(&old_blocks_pct).then_some(()).ok_or_else(|| "old_blocks_pct is 5 to 95".to_owned())
     }
@@ -52,7 +52,8 @@ pub struct Midpoint {
     /// The old sublist's share of the list, in 1024ths (`LRU_old_ratio`).
     ratio: u32,
     old_blocks_time_ms: u32,
-    /// Evictions after which an access moves a young page to the head again (buf0buf.ic, `buf_page_peek_if_young`).
+    /// The number of evictions after which an access moves a young page to the head again (buf0buf.ic,
+    /// `buf_page_peek_if_young`).
     young_for: u32,
     /// This field and the next two have the values of the constants of the same names, divided for a sample. They leave
     /// at least one young page and one old one.
@@ -236,8 +237,8 @@ impl Midpoint {
     }
 
     /// Starts the old sublist (`buf_LRU_old_init`). InnoDB makes all pages old, then shortens the sublist. Here no page
-    /// is old before, and the sublist grows to the same length: a pool of 512 frames starts and ends it with every page
-    /// that it reads.
+    /// is old before, and the sublist grows to the same length. This call is frequent: a pool of 512 frames starts and
+    /// ends it with every page that it reads.
     fn start_old_sublist(&mut self) {
         self.first_old = self.list.ends();
         let len = self.list.len().min(self.target() + self.old_tolerance);

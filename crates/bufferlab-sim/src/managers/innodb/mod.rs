@@ -7,14 +7,14 @@
 //! (TPC-C, 1 warehouse, pool of 30 %, `lru_scan_depth` 100, 400 and 1024) the server's I/O threads freed pages after a
 //! write: by this rule 98 to 100 % of them are dirty. Of the pages that its cleaner freed, 98 to 99 % are clean.
 //!
-//! A page that the cleaner writes from the flush list stays in the pool, clean. When the cleaner does so follows from the
-//! age of the oldest dirty page, which the caller gives: on a server it depends on the device and on the speed of the
+//! A page that the cleaner writes from the flush list stays in the pool, clean. The cleaner does so when the oldest
+//! dirty page exceeds an age that the caller gives: on a server this age depends on the device and on the speed of the
 //! load.
 //!
-//! Left out: pages in use; more than one buffer pool instance; the change buffer; and how long anything takes. The model plays read-ahead as the traced
-//! server asked for it, though a pool of another size may ask for more or less. `frames` is the server's
-//! `Innodb_buffer_pool_pages_total` without the pages that it uses itself (`pages_misc`), not its bytes divided by the
-//! page size.
+//! Left out: pages in use; more than one buffer pool instance; the change buffer; and the duration of every action. The
+//! model plays read-ahead as the traced server asked for it, though a pool of another size may ask for more or less.
+//! `frames` is the server's `Innodb_buffer_pool_pages_total` without the pages that it uses itself (`pages_misc`), not
+//! its bytes divided by the page size.
 
 mod flush_list;
 mod flushing;

@@ -1,8 +1,8 @@
 //! The background writer (bufmgr.c, `BgBufferSync`): it runs ahead of the clock's hand and writes dirty buffers whose
 //! usage count is 0, as many as the next rounds may want.
 //!
-//! Approximated: a round takes no time, and the writer never hibernates (a server without allocations has none to
-//! wake it, and a round without allocations finds no more to clean).
+//! Approximated: a round takes no time, and the writer never hibernates (on a server without allocations nothing wakes
+//! it, and its rounds would find nothing more to clean).
 
 use serde::{Deserialize, Serialize};
 
@@ -23,7 +23,7 @@ pub struct BackgroundWriterRules {
     pub bgwriter_delay_us: u64,
     /// The most pages of a round; 0: it writes none.
     pub bgwriter_lru_maxpages: u32,
-    /// The pages to clean ahead, over those that rounds before needed.
+    /// The pages to clean ahead, as a multiple of the pages that recent rounds needed.
     pub bgwriter_lru_multiplier: f64,
 }
 
@@ -32,7 +32,7 @@ pub struct BackgroundWriterRules {
 pub struct Position {
     /// The buffer that comes next.
     pub buffer: u32,
-    /// How often the pool was passed whole.
+    /// How often it has passed the whole pool.
     pub passes: u32,
 }
 
@@ -46,7 +46,7 @@ impl Position {
     }
 }
 
-/// What the writer remembers of its round before (the static variables of `BgBufferSync`).
+/// The writer's memory of its previous round (the static variables of `BgBufferSync`).
 struct Saved {
     hand: Position,
     next_to_clean: Position,
@@ -67,7 +67,7 @@ impl BackgroundWriter {
     }
 
     /// Does one round; returns the pages that it wrote. `hand` is where the clock stands, and `recent_alloc` the number
-    /// of buffers that were taken since the round before.
+    /// of buffers that were taken since the previous round.
     pub fn round(&mut self, hand: Position, recent_alloc: u32, buffers: &mut Buffers<'_>) -> u64 {
         let frames = buffers.frames();
         if self.rules.bgwriter_lru_maxpages == 0 {
@@ -115,8 +115,8 @@ impl BackgroundWriter {
         u64::from(written)
     }
 
-    /// Returns how far the hand has moved since the round before, where the writer goes on, and how many buffers it may
-    /// scan until it laps the hand.
+    /// Returns how far the hand has moved since the previous round, where the writer goes on, and how many buffers it
+    /// may scan until it laps the hand.
     fn places(&self, hand: Position, frames: u32) -> (u64, Position, u32) {
         let Some(Saved { hand: before, next_to_clean: next }) = &self.saved else { return (0, hand, frames) };
         let passes = u64::from(hand.passes.wrapping_sub(before.passes));

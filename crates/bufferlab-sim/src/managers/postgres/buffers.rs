@@ -1,4 +1,4 @@
-//! The pages and buffers of PostgreSQL's model, as the processes see them that write dirty pages.
+//! The pages and buffers of PostgreSQL's model, as the processes that write dirty pages see them.
 
 /// Stands for no buffer, or no page.
 pub const NONE: u32 = u32::MAX;
@@ -6,7 +6,7 @@ pub const NONE: u32 = u32::MAX;
 pub const DIRTY: u8 = 1;
 /// The mark of a page that the checkpoint wants to write (`BM_CHECKPOINT_NEEDED`).
 const CHECKPOINT_NEEDED: u8 = 2;
-/// The mark of a page that the log has whole since the last checkpoint's begin; a page keeps it outside the pool.
+/// The mark of a page of which the log has a full image since the last checkpoint began. An evicted page keeps it.
 pub const LOGGED: u8 = 4;
 
 /// A page, and its place in the pool.
@@ -18,7 +18,7 @@ pub struct Page {
     pub table: u8,
     /// How often it was pinned of late (buf_internals.h).
     pub usage_count: u8,
-    /// Whether the page is dirty, whether a checkpoint wants to write it, and whether the log has it whole.
+    /// Whether the page is dirty, whether a checkpoint wants to write it, and whether the log has a full image of it.
     pub marks: u8,
 }
 
@@ -31,7 +31,7 @@ impl Page {
     }
 }
 
-/// The buffers, as processes see them that write dirty pages.
+/// The buffers, as the processes that write dirty pages see them.
 pub struct Buffers<'a> {
     /// Every page of the database.
     pub pages: &'a mut [Page],
@@ -58,7 +58,7 @@ impl Buffers<'_> {
     }
 
     /// Marks every dirty page for a checkpoint, and puts them into `marked`, in the order of their numbers, which is
-    /// that of their files (bufmgr.c, `BufferSync`). From now on the log has no page whole.
+    /// that of their files (bufmgr.c, `BufferSync`). From then on the log has no full image of any page.
     pub fn begin_checkpoint(&mut self, marked: &mut Vec<u32>) {
         marked.clear();
         for (number, page) in (0..).zip(self.pages.iter_mut()) {

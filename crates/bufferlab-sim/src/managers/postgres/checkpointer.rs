@@ -2,9 +2,9 @@
 //! `IsCheckpointOnSchedule`; bufmgr.c, `BufferSync`).
 //!
 //! A checkpoint writes the pages that are dirty when it begins, unless another process writes them first. It begins
-//! `checkpoint_timeout` after the begin of the one before, or once the log has grown by a distance.
+//! `checkpoint_timeout` after the begin of the one before, or once the log has grown by a given number of bytes.
 //!
-//! Left out: checkpoints that a command asks for, and those that a server skips because nothing was logged.
+//! Left out: checkpoints that a command asks for, and those that a server skips because the log has not grown.
 
 use serde::{Deserialize, Serialize};
 
@@ -23,7 +23,7 @@ pub struct CheckpointRules {
     pub checkpoint_completion_target: f64,
     /// Bytes of log after which a checkpoint begins (xlog.c, `XLogCheckpointNeeded`).
     pub bytes_to_checkpoint: u64,
-    /// Bytes of log by which a checkpoint wants to be complete (xlog.c, `CalculateCheckpointSegments`).
+    /// Bytes of log within which a checkpoint should complete (xlog.c, `CalculateCheckpointSegments`).
     pub bytes_between: u64,
 }
 
@@ -35,7 +35,7 @@ pub struct Checkpointer {
     began_log_bytes: u64,
     /// The pages that the checkpoint wants to write, in the order of their files.
     marked: Vec<u32>,
-    /// How many of them it has come to.
+    /// How many of them the checkpoint has processed.
     processed: usize,
 }
 

@@ -1,4 +1,4 @@
-//! The clock, rings and writes of the model, by the vectors of its rules and cases counted by hand.
+//! Tests of the model's clock, rings and writes, with vectors of its rules and cases counted by hand.
 
 use super::*;
 
@@ -13,7 +13,8 @@ fn pool_with_table(frames: u32, ring_buffers: u32, had_rings: bool) -> Postgres 
     Postgres::new(NonZeroU32::new(frames).unwrap(), 2000, &settings)
 }
 
-/// Returns shared buffers for pages `0..100` or more, whose changes are written. The target of checkpoints is half.
+/// Returns shared buffers for at least pages `0..100`, with writers. Checkpoints spread their writes over half their
+/// interval.
 fn pool_with_writes(frames: u32, bgwriter_lru_maxpages: u32, checkpoint_timeout_us: u64) -> Postgres {
     let background_writer =
         BackgroundWriterRules { bgwriter_delay_us: 200_000, bgwriter_lru_maxpages, bgwriter_lru_multiplier: 2.0 };
@@ -29,7 +30,7 @@ fn pool_with_writes(frames: u32, bgwriter_lru_maxpages: u32, checkpoint_timeout_
     Postgres::new(NonZeroU32::new(frames).unwrap(), frames.max(100), &settings)
 }
 
-/// Changes the pages that have the letters' codes as numbers.
+/// Changes pages. Each letter of `pages` names the page whose number is the letter's code.
 fn dirty(pool: &mut Postgres, pages: &str) {
     for letter in pages.bytes() {
         pool.dirty(Access { page: u32::from(letter), thread: 0, latch: 1, now_us: 0 });
@@ -47,7 +48,7 @@ fn usage_counts(pool: &Postgres, pages: impl IntoIterator<Item = u32>) -> Vec<u8
     pages.into_iter().filter(|&page| pool.has(page)).map(|page| pool.pages[page as usize].usage_count).collect()
 }
 
-/// Gets the pages that have the letters' codes as numbers.
+/// Gets pages. Each letter of `pages` names the page whose number is the letter's code.
 fn get(pool: &mut Postgres, pages: &str) {
     for letter in pages.bytes() {
         pool.get(Access { page: u32::from(letter), thread: 0, latch: 0, now_us: 0 });
@@ -116,7 +117,8 @@ fn a_checkpoint_writes_the_pages_that_were_dirty_at_its_begin_spread_over_its_sh
         pool.dirty(Access { page: 99, thread: 0, latch: 1, now_us: seconds * 1_000_000 });
         pool.counts().checkpoint_writes
     };
-    // It begins after 10 s and writes half of the pages in a quarter of them, because the target is half.
+    // The checkpoint begins after 10 s. It writes half of its pages in a quarter of that time, because its target is
+    // half.
     assert_eq!([9, 10, 12, 15, 19].map(&mut written), [0, 1, 21, 50, 50]);
     // Nothing has become dirty since, because page 99 is in no buffer.
     assert_eq!(written(40), 50);
@@ -258,7 +260,8 @@ fn a_guessed_scan_that_jumps_ahead_keeps_its_ring_and_one_that_goes_back_gets_a_
     for (next, stays) in [(1900, false), (1410, false), (1300, true)] {
         let mut pool = pool_with_table(64, 1, true);
         get_all(&mut pool, 1401..=1406, 1);
-        // A get elsewhere ends the row. Then three gets are of no scan yet, and the fourth takes the only buffer.
+        // A get of a distant page ends the row. The next three gets belong to no scan yet, and the fourth takes the
+        // only buffer.
         get_all(&mut pool, [5, next, next + 1, next + 2], 1);
         assert!(pool.has(1406));
         get_all(&mut pool, [next + 3], 1);
@@ -278,7 +281,7 @@ fn four_gets_in_a_row_are_a_scan_where_the_trace_does_not_tell() {
     assert_eq!(guessed(&[1256, 1000, 1256, 1512, 1512], 1, true), 2);
     assert_eq!(guessed(&[1000, 1001, 1002, 1259], 1, true), 0);
     assert_eq!(guessed(&[1000, 1001, 1001, 1001, 1001, 1001], 1, true), 0);
-    // A get elsewhere comes between.
+    // A get of a distant page interrupts the row.
     assert_eq!(guessed(&[1000, 1001, 5, 1002, 1003, 1004], 1, true), 0);
     // The traced pool would have read the table by a ring, and did not.
     assert_eq!(guessed(&[1000, 1001, 1002, 1003, 1004], 5, true), 0);

@@ -10,7 +10,7 @@ use super::buffers::{Buffers, LOGGED, Page};
 use super::checkpointer::{CheckpointRules, Checkpointer, PAUSE_US};
 use crate::replay::{Counts, OneIn};
 
-/// The most bytes of a change or an image: any sum over a trace fits into 64 bits.
+/// The most bytes of a change or an image: with it, any sum over a trace fits into 64 bits.
 const MOST_RECORD_BYTES: u64 = 1 << 30;
 
 /// How the server writes dirty pages.
@@ -29,9 +29,10 @@ pub struct WriteRules {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LogRules {
-    /// Bytes of a change, in the mean.
+    /// Mean bytes of log for a change.
     pub change_bytes: u64,
-    /// Bytes more of a page's first change after a checkpoint's begin, which logs the whole page; 0: none does.
+    /// Additional bytes of log for a page's first change after a checkpoint has begun, which logs a full image; 0 if
+    /// the server logs none.
     pub image_bytes: u64,
 }
 
@@ -52,7 +53,7 @@ impl WriteRules {
         fits.then_some(()).ok_or_else(|| "times and bytes of writes are 1 or more, and shares are shares".to_owned())
     }
 
-    /// Adapts the rules to a pool that gets a share of the pages, and so of their changes.
+    /// Adapts the rules to a sample: a pool that gets only a share of the pages, and so of their changes.
     pub fn sample(&mut self, one_in: OneIn) {
         let WriteRules { background_writer, checkpoints, .. } = self;
         let most = &mut background_writer.bgwriter_lru_maxpages;
@@ -96,7 +97,7 @@ impl Writers {
         }
     }
 
-    /// Logs a change of a page, with the whole page if the log lacks it; returns the pages logged whole.
+    /// Logs a change of a page, with a full image if the log lacks one; returns the number of images.
     #[inline]
     pub fn log_change(&mut self, page: &mut Page) -> u64 {
         self.log_bytes += self.log.change_bytes;

@@ -1,5 +1,5 @@
-//! The test vectors worked out from the source: section 11 of the project's specification of InnoDB. Pages are numbered
-//! from 1 in the order of their reads.
+//! Test vectors worked out by hand from InnoDB's source: section 11 of the project's specification of InnoDB. Pages are
+//! numbered from 1 in the order of their reads.
 
 use proptest::prelude::*;
 
@@ -100,7 +100,7 @@ fn vector_7_nothing_moves_before_the_first_eviction() {
     assert_eq!((lru.made_young, lru.not_made_young, lru.tail()), (0, 0, 1));
 }
 
-/// Plays one miss in a full list.
+/// Evicts the page at the tail and reads `page`, as a miss does in a full pool.
 fn miss(lru: &mut Midpoint, page: u32) {
     lru.free(lru.tail());
     lru.admit(page, true);
