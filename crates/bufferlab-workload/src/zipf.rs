@@ -100,7 +100,8 @@ mod tests {
     use super::*;
     use statrs::distribution::{ChiSquared, ContinuousCDF};
 
-    /// Returns the p-value of a chi-square test of draws against 1 / rank^exponent, whose sum it adds up directly.
+    /// Returns the p-value of a chi-square test of draws against the exact probabilities, with 1 / rank^exponent summed
+    /// directly.
     fn p_value(n: u64, exponent: f64, draws: u32) -> f64 {
         let mut random = Random::stream(11, "zipf test", &[n, exponent.to_bits()]);
         let zipf = Zipf::new(n, exponent);
@@ -136,7 +137,7 @@ mod tests {
 
     #[test]
     fn a_slightly_different_exponent_would_be_noticed() {
-        // The same test with probabilities of another exponent: the draws of 0.9 do not pass for 0.93.
+        // The test distinguishes exponents: it must reject draws with the exponent 0.9 as draws with 0.93.
         let mut random = Random::stream(5, "zipf test", &[]);
         let zipf = Zipf::new(100, 0.9);
         let firsts = (0..200_000).filter(|_| zipf.draw(&mut random) == 1).count() as f64 / 200_000.0;

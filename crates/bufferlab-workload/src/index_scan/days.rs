@@ -1,5 +1,5 @@
-//! Converts dates to whole days since 1970-01-01, the form in which loads, comparisons and parameters of statements
-//! have them.
+//! Converts dates to whole days since 1970-01-01, the form of dates in loaded rows, comparisons and parameters of
+//! statements.
 
 const DAYS_OF_MONTH: [u32; 12] = [31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
 

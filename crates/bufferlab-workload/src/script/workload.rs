@@ -17,10 +17,11 @@ use crate::random::Random;
 /// The number of times that [`Script::check`] draws the variables of every transaction.
 const TRIALS: u32 = 3;
 
-/// A shorter value, in bytes, may be a part of any word of a message, so it stays there unless it is quoted.
+/// Bytes of the shortest value that is removed from messages even without quotes: a shorter one may be a part of any
+/// word.
 const LEAST_HIDDEN: usize = 4;
 /// Servers cut long values in messages, PostgreSQL and MySQL to 64 bytes. These are the bytes of the shortest and of
-/// the longest beginning of a value that is hidden.
+/// the longest beginning of a value that is removed from messages.
 const CUT_TO: usize = 8;
 const LONGEST_CUT: usize = 512;
 

@@ -1,8 +1,8 @@
 //! TPC-C revision 5.11 as a load driver: nine tables, their population, five transactions and their mix.
 //!
-//! The data and the transactions are complete. They lack keying and think times, screens of terminals and pricing
-//! clauses. Results are "TPC-C-derived" and cannot be compared with published TPC-C results. Clause numbers in
-//! this folder are those of the TPC Benchmark C Standard Specification, revision 5.11.
+//! The data and the transactions are complete. Left out are keying and think times, terminals' screens and the pricing
+//! clauses. Results are "TPC-C-derived" and cannot be compared with published TPC-C results. Clause numbers in this
+//! folder are those of the TPC Benchmark C Standard Specification, revision 5.11.
 
 mod bundle;
 mod config;

@@ -2,8 +2,8 @@
 
 use statrs::distribution::{ChiSquared, ContinuousCDF};
 
-/// A sample with a p-value below this is taken to come from another distribution. Seeds are fixed, so a sample passes
-/// always or never.
+/// A test rejects a sample with a p-value below this: its distribution is another one. Seeds are fixed, so a sample
+/// passes always or never.
 pub const SIGNIFICANCE: f64 = 0.001;
 
 /// Returns the p-value of a chi-square test: the probability of a worse fit than that of `observed` counts to the exact

@@ -1,5 +1,5 @@
-//! Tests of the reader of scripts: texts that it accepts, texts that it refuses and its messages, and that no text can
-//! break it.
+//! Tests of the reader of scripts: which texts it accepts, which it refuses with which message, and that no text makes
+//! it panic.
 
 use proptest::prelude::*;
 
@@ -322,7 +322,7 @@ fn hostile_sizes_are_refused_with_a_message() {
     assert!(error(&format!("\\set {} 1", "a".repeat(1_000))).contains("is no name"));
 }
 
-/// Returns pieces of scripts, so that random texts of them resemble scripts.
+/// Returns random pieces of scripts, from which a test puts together texts that resemble scripts.
 fn piece() -> impl Strategy<Value = String> {
     let known = [
         "\n",

@@ -2,7 +2,7 @@
 //!
 //! Terminals take turns, each for one transaction, without keying or think times. Each driver deals the types from its
 //! own shuffled deck. A driver reads no clock: dates come from a counter, so equal seeds leave equal databases. With
-//! several drivers this holds up to the order in which the engine executes their transactions.
+//! several drivers, a database also depends on the order in which the engine executes their transactions.
 
 mod answers;
 mod customer;
