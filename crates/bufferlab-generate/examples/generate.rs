@@ -4,7 +4,7 @@ use bufferlab_generate::job::Job;
 use bufferlab_generate::run::Gate;
 use bufferlab_generate::simulate::generate;
 
-/// A gate that stays shut.
+/// A gate that never opens.
 struct Shut;
 
 impl Gate for Shut {

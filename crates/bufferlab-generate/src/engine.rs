@@ -250,8 +250,8 @@ pub trait Engine {
     /// Reads the rows of some spans, and for each of these rows the one that is joined to it.
     fn join(&mut self, pools: &mut Pools, spans: &[(Span, Vec<Row>)]);
 
-    /// Updates a row by its whole primary key; `note` is the number of bytes that are put in front of a customer's
-    /// data.
+    /// Updates a row by its whole primary key; `note` is the number of bytes that the statement puts in front of a
+    /// customer's text C_DATA.
     fn update(&mut self, pools: &mut Pools, row: Row, note: u32);
 
     /// Updates each row of a span of lines: sets the date of delivery.

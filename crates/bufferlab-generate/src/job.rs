@@ -120,8 +120,8 @@ pub struct Job {
     /// The number of transactions before which no gate opens.
     #[serde(default)]
     pub at_least: u64,
-    /// Whether the windows of all pools begin with the first pool's. The window then has the same transactions as in a
-    /// measured run.
+    /// Whether all pools begin their windows when the first pool does. The window then has the same transactions as in
+    /// a measured run.
     #[serde(default)]
     pub one_window: bool,
     /// The number of transactions of the window.
@@ -131,7 +131,7 @@ pub struct Job {
     pub census: bool,
 }
 
-/// The number of transactions between two questions to a gate, as in a measured run.
+/// The number of transactions between two checks whether a gate opens, as in a measured run.
 pub const STRETCH: u64 = 500;
 
 /// The limits of an engine's rules.

@@ -1,10 +1,10 @@
-//! Page accesses without a server: the product's own driver of TPC-C or hot_rows talks to a client without rows, which
-//! says which pages each statement touches.
+//! Page accesses without a server: bufferlab's own driver of TPC-C or hot_rows talks to a client without rows, which
+//! determines the pages that each statement touches.
 //!
-//! [`Loaded`](loaded::Loaded) knows what the load wrote. An [`Engine`](engine::Engine) lays it out in pages and has the
-//! server's rules of access, as operations on tables and indexes. [`RowlessClient`](rowless_client::RowlessClient) is
-//! the client, with a plan of each statement. [`run`](run::run) plays transactions to several pools at once. No access
-//! is stored.
+//! [`Loaded`](loaded::Loaded) describes the loaded rows. An [`Engine`](engine::Engine) lays them out in pages and has
+//! the server's rules of access, as operations on tables and indexes. [`RowlessClient`](rowless_client::RowlessClient)
+//! is the client, with a plan of each statement. [`run`](run::run) plays transactions to several pools at once. No
+//! access is stored.
 
 pub mod engine;
 pub mod hot_rows;

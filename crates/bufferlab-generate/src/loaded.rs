@@ -1,7 +1,7 @@
 //! The loaded database of TPC-C as far as statements and layouts depend on it: sizes of rows, names, orders, lines.
 //!
 //! The rows are those of the workload's own population. Districts and warehouses above the first few repeat them: a
-//! database of 10,000 warehouses would take minutes to generate, and its pages are filled alike.
+//! database of 10,000 warehouses would take minutes to generate, and repeated rows fill pages to the same degree.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -152,7 +152,7 @@ impl Loaded {
     }
 
     /// Returns the same as [`Loaded::new`], and keeps it for the next call. All runs of a sweep want the same database,
-    /// though each is a separate job, and generating the rows takes longer than many a run. A database of more
+    /// though each is a separate job, and generating the rows takes longer than many runs. A database of more
     /// warehouses has the same first ones, and so the same key.
     pub fn kept(engine: &str, config: &TpccConfig, records: &dyn Records) -> Self {
         let data = (engine.to_owned(), config.warehouses().min(OWN_WAREHOUSES), config.load_seed());
@@ -254,7 +254,7 @@ impl Own {
             } as usize;
             let sizes = &mut self.sizes[table as usize][number];
             if table == TableId::Warehouse {
-                // The last warehouse's row stands for all.
+                // The row of the last generated warehouse represents all warehouses.
                 sizes.clear();
             }
             sizes.push(records.row(table, &columns) as u16);

@@ -1,4 +1,4 @@
-//! The listeners of generated accesses: several pools at once, and a census of pages by table and index.
+//! The receivers of generated accesses: several pools at once, and a census of pages by table and index.
 
 use std::ops::Range;
 
@@ -111,10 +111,10 @@ impl Census {
     }
 
     /// Returns for each object the mean number of distinct leaves, and of distinct pages above them, in `span`
-    /// transactions; none if the census has fewer transactions. A stretch of as many accesses as `span` transactions
-    /// have on average stands for them, because a page trace does not record where a transaction ends
-    /// (python/bufferlab/report/comparison/touched_pages.py). Between two ends of transactions the number of Deliveries
-    /// varies, and the pages are up to 4 % fewer.
+    /// transactions; none if the census has fewer transactions. It counts in stretches of as many accesses as `span`
+    /// transactions have on average, because a page trace does not record where a transaction ends
+    /// (python/bufferlab/report/comparison/touched_pages.py). Stretches of whole transactions vary in their number of
+    /// Deliveries, and have up to 4 % fewer pages.
     fn distinct(&self, span: u64) -> Option<Vec<[f64; 2]>> {
         let length = span as f64 / self.transactions as f64 * self.all_accesses as f64;
         let stretches = (self.accesses.len() as f64 / length + 1e-9) as u32;
@@ -176,7 +176,7 @@ pub struct Counted {
     pub interior: Wanted,
 }
 
-/// Pools that hear one share of the pages: the shares' size, this share's number, and the pools.
+/// Pools that get only the accesses to one share of the pages: the shares' size, this share's number, and the pools.
 pub type PoolsOfShare = (Shares, u32, Vec<Box<dyn Manager + Send>>);
 
 /// Shares of one size: for each share that is played, its number and the positions of its pools.
@@ -203,13 +203,13 @@ pub struct Pools {
 }
 
 impl Pools {
-    /// Makes pools that hear all pages, without a census.
+    /// Makes pools that get the accesses to all pages, without a census.
     pub fn new(pools: Vec<Box<dyn Manager + Send>>) -> Self {
         Pools::of_shares(vec![(Shares::ALL, 0, pools)])
     }
 
-    /// Makes pools that each hear one share of the pages, without a census. Shares of one size must be neighbours in
-    /// `all`.
+    /// Makes pools that each get only the accesses to one share of the pages, without a census. Shares of one size must
+    /// be neighbours in `all`.
     pub fn of_shares(all: Vec<PoolsOfShare>) -> Self {
         let (mut pools, mut rates) = (Vec::new(), Vec::<Rate>::new());
         for (shares, number, own) in all {
@@ -333,7 +333,7 @@ impl Pools {
         }
     }
 
-    /// Notes that an object's pages, or a district's orders, have used up their numbers: the run is invalid.
+    /// Notes that an object's pages, or a district's orders, have used up their numbers, so that the run is invalid.
     #[cold]
     pub fn fill(&mut self) {
         self.is_full = true;

@@ -52,7 +52,7 @@ struct Open {
 pub struct RowlessClient {
     /// The engine whose pages the client's statements touch.
     pub engine: Box<dyn Engine>,
-    /// The listeners to the engine's page accesses. All accesses are of pages of the engine's objects.
+    /// The pools that get the engine's page accesses. All accesses are of pages of the engine's objects.
     pub pools: Pools,
     /// The database of TPC-C; none for hot_rows, where each statement is a transaction.
     pub(crate) loaded: Option<Loaded>,
@@ -68,8 +68,8 @@ pub struct RowlessClient {
 /// The effect of a statement on a row.
 #[derive(Clone, Copy)]
 enum Does {
-    /// It reads columns: `i` any number, `t` any text, `n` a district's next order, `c` an order's customer, `b`
-    /// whether a customer has bad credit.
+    /// The statement reads columns, each given by a letter: `i` any number, `t` any text, `n` a district's next order,
+    /// `c` an order's customer, `b` whether a customer has bad credit.
     Read(Purpose, &'static str),
     /// The statement updates the row.
     Update,

@@ -38,7 +38,7 @@ pub struct Plan<'a> {
     pub warm_up: WarmUpAsked,
     /// The gate of each pool, and the factor by which the pool's misses are multiplied for its gate.
     pub gates: Vec<(Box<dyn Gate>, u64)>,
-    /// The most misses of the prefill that a gate hears of.
+    /// The most misses of the prefill that a gate is given.
     pub most_prefill_misses: u64,
     /// The number of transactions of the window.
     pub window: u64,

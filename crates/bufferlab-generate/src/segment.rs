@@ -33,7 +33,7 @@ impl Segment {
         let is_in_extent = (self.single..self.reserved).contains(&hint);
         // An extent's half is InnoDB's FSEG_FRAG_LIMIT, an eighth of the pages its FSEG_FILLFACTOR.
         let has_extents = self.used >= self.extent / 2;
-        // A freed single page belongs to the file again, not to the segment.
+        // Exclude freed single pages: they belong to the file again, not to the segment.
         let own = self.reserved - self.free.range(..self.single).count() as u32;
         let is_tight = has_extents && own - self.used < own / 8;
         let page = if is_in_extent && self.free.contains(&hint) {

@@ -13,8 +13,8 @@ use crate::run::{Gate, Plan, Played, Run, RunError, Watch, run};
 use crate::scale::{self, Simulation};
 use crate::sqlite::{self, Sqlite};
 
-/// Makes a pool's gate from the pool's frames, the number of transactions between two questions to the gate, and the
-/// number before which it stays shut.
+/// Makes a pool's gate from the pool's frames, the number of transactions between two checks of the gate, and the
+/// number before which it never opens.
 pub type MakeGate<'a> = dyn Fn(u32, u64, u64) -> Box<dyn Gate> + 'a;
 
 /// Does a job: exactly, or by simulating a part of the database ([`scale`]). The watch is called with the transactions
@@ -62,7 +62,7 @@ pub fn bytes(job: &Job) -> Result<u64, RunError> {
 fn simulate(job: &Job, part: &Simulation, gate: &MakeGate<'_>, watch: &mut Watch<'_>) -> Result<Run, RunError> {
     let transactions = part.most_transactions();
     let all = || part.shares.iter().flat_map(|share| job.pools.iter().map(move |pool| (share, pool)));
-    // A gate is asked with as many misses as all pages would have.
+    // A gate gets the misses of a share times the number of shares: as many as all pages would have.
     let gates = all().map(|((shares, _), pool)| {
         (gate(part.frames(pool.frames), STRETCH, part.at_least), u64::from(shares.one_in()))
     });
@@ -71,7 +71,7 @@ fn simulate(job: &Job, part: &Simulation, gate: &MakeGate<'_>, watch: &mut Watch
         (Workload::Tpcc(_), Some(_)) => innodb::prefill_misses(job.page_size_bytes),
         _ => u64::MAX,
     };
-    // A separate closure, because the plan needs one with this call's lifetime.
+    // The plan needs a closure with the lifetime of this call.
     let mut tell = |all, measured| watch(all, measured);
     let plan = Plan {
         connections: job.connections,
@@ -132,7 +132,7 @@ fn innodb_segments(engine: &str) -> Option<Segments> {
     }
 }
 
-/// Makes a pool that hears one share of a simulation's pages.
+/// Makes a pool for the accesses to one share of a simulation's pages.
 fn make(
     asked: &PoolAsked,
     part: &Simulation,

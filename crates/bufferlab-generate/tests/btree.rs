@@ -1,4 +1,4 @@
-//! The b-trees compared with slow twins: a sorted list of keys.
+//! Compares the b-trees with a slow twin, a sorted list of keys.
 
 use bufferlab_generate::pools::Objects;
 use bufferlab_generate::tree::{Grown, Interior, Loading, Packed, Packing, pack};

@@ -1,5 +1,5 @@
-//! Layouts compared with the shapes of loaded databases, and rules for any run: pages exist, and equal seeds give equal
-//! runs.
+//! Compares layouts with the shapes of loaded databases. Also checks rules for any run: pages exist, and equal seeds
+//! give equal runs.
 
 mod open;
 
@@ -179,7 +179,7 @@ fn postgres_lays_four_warehouses_out_as_the_server_did() {
     assert_eq!(engine.bytes().unwrap() * 3 / 10 / 8192, 15_281);
 }
 
-/// A pool that notes which pages it hears of.
+/// A pool that records which pages are accessed.
 struct Witness {
     heard: Arc<Mutex<Vec<bool>>>,
 }
@@ -410,7 +410,7 @@ fn without_a_pool_the_answer_is_the_loaded_database() {
     // One interior page of STOCK that MySQL 5.7.22 reported (tests/fixtures/prediction/measured) is missing.
     assert_eq!(innodb.database_bytes, Some(93_880_320 - 16384));
     let sqlite = done(json!({"engine": "sqlite", "page_size_bytes": 4096, "connections": 1, "pools": []})).unwrap();
-    // The page that is missing is the second one of the schema (tests/fixtures/sweeps/before).
+    // The missing page is the second one of the schema (tests/fixtures/sweeps/before).
     assert_eq!(sqlite.database_bytes, Some(81_158_144 - 4096));
 }
 

@@ -1,4 +1,4 @@
-//! hot_rows without a server: the table's pages, the gets of a select, and misses compared with measured ones.
+//! Tests hot_rows without a server: the table's pages, the gets of a select, and misses compared with measured ones.
 
 mod open;
 
@@ -55,13 +55,13 @@ fn postgres_lays_the_table_and_both_indexes_out_as_the_server_did() {
 #[test]
 fn longer_rows_are_fewer_in_a_page() {
     let long = RowsAsked { pad_chars: 259, ..asked(100_000) };
-    // A record has 406 bytes in place of 206 on InnoDB: 37 in place of 73 stand on a page of 16 KiB.
+    // A record of InnoDB has 406 bytes instead of 206, so that a page of 16 KiB holds 37 instead of 73.
     let (short, long) = (Innodb::of_rows(16384, &asked(100_000)), Innodb::of_rows(16384, &long));
     assert!(pages(&short).abs_diff(100_000 / 73) < 9 && pages(&long).abs_diff(100_000 / 37) < 9);
 }
 
 proptest! {
-    /// The naive twin counts: 36 rows stay in the first leaf, and 73 stand in each other.
+    /// The naive twin finds the leaf by a division: the first leaf has 36 rows, and each other leaf 73.
     #[test]
     fn a_select_on_innodb_gets_the_way_to_its_leaf_and_a_neighbour_at_either_edge(id in 1u32..=20_000) {
         let mut table = Innodb::of_rows(16384, &asked(20_000));
@@ -105,7 +105,7 @@ fn sqlite_misses_exactly_what_it_missed_in_a_run() {
     }
 }
 
-/// MySQL 5.7.22, experiments/hot-rows/README.md, n = 2: the misses are at most 0.023 a select off.
+/// MySQL 5.7.22, experiments/hot-rows/README.md, n = 2: the misses differ by at most 0.023 a select.
 #[test]
 fn mysql_misses_what_it_was_measured_to_miss() {
     let settings = json!({"old_blocks_pct": 37, "old_blocks_time": 0, "lru_scan_depth": 1024, "flush_neighbors": 1,
@@ -143,7 +143,7 @@ fn postgres_gets_and_misses_what_it_was_traced_to() {
     }
     assert!(run.pools[0].counts.misses.abs_diff(3_495) < 50, "{}", run.pools[0].counts.misses);
     let run = done(json!({"rows": 200_000, "hot_rows": 1000}), changes).unwrap();
-    // That server reported its counters 12 times, and each time 20 pages of its catalogue took frames.
+    // bufferlab read that server's counters 12 times, and each time 20 pages of the catalogue took frames.
     assert!(run.pools[0].counts.misses.abs_diff(4_010) < 150, "{}", run.pools[0].counts.misses);
 }
 

@@ -1,4 +1,5 @@
-//! Parts of a database compared with all of it: the choice of pages with a naive twin's, and answers with exact ones.
+//! Compares simulations of parts of a database with simulations of all of it, and the choice of pages with a naive
+//! twin's.
 
 mod open;
 
@@ -21,7 +22,8 @@ proptest! {
     #[test]
     fn each_page_is_of_one_share_and_each_share_has_one_run_of_a_block(one_in in 1u32..70, blocks in 1u32..50) {
         let shares = Shares::new(one_in);
-        // A naive twin: the pages of each share as a list, in which a page's number is its place.
+        // The naive twin keeps a list of the pages of each share. A page's number in the share is its place in the
+        // list.
         let mut lists = vec![Vec::new(); one_in as usize];
         for page in 0..one_in * blocks * RUN {
             let (share, number) = shares.of(page);

@@ -64,8 +64,8 @@ impl Innodb {
         }
     }
 
-    /// Splits a leaf (btr0btr.cc, `btr_page_split_and_insert`): one row behind the new one if rows are inserted in
-    /// order (`btr_page_get_split_rec_to_right`), in the middle otherwise.
+    /// Splits a leaf (btr0btr.cc, `btr_page_split_and_insert`): one row after the new one if rows are inserted in order
+    /// (`btr_page_get_split_rec_to_right`), in the middle otherwise.
     fn split(&mut self, pools: &mut Pools, row: Row, place: Place, in_a_row: bool) {
         let Row { of, group, key, .. } = row;
         let bytes = self.inserted[of as usize];
@@ -127,7 +127,7 @@ impl Innodb {
             return tree.remove(place);
         }
         let other = *tree.leaf(into);
-        // The right page stays, with the keys of both.
+        // The right page stays, and gets the keys of both.
         let own = tree.leaf_mut(place);
         (own.rows, own.bytes) = (own.rows + other.rows, own.bytes + other.bytes);
         let freed = std::mem::replace(&mut own.page, other.page);
@@ -176,8 +176,8 @@ impl Innodb {
         }
     }
 
-    /// Removes the row of a purged or rolled back transaction. `next` is its group's lowest key from now on, if the
-    /// purge removes the lowest.
+    /// Removes the row of a purged or rolled back transaction. `next` is the group's new lowest key, if the removed row
+    /// had the lowest.
     pub(super) fn remove(&mut self, pools: &mut Pools, row: Row, next: Option<u32>) {
         let Row { of, group, key, .. } = row;
         let place = self.grown(of).place(group, key);

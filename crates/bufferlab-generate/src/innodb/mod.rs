@@ -67,7 +67,7 @@ impl Innodb {
         Innodb::with(Segments::OF_5_7, page_bytes, loaded, transactions)
     }
 
-    /// Does as [`Innodb::new`], for a server with these rollback segments.
+    /// Does what [`Innodb::new`] does, for a server with these rollback segments.
     pub(crate) fn with(segments: Segments, page_bytes: u32, loaded: &Loaded, transactions: u64) -> Self {
         let (size, mut objects) = (PageSize(page_bytes), Objects::default());
         let trees = Relation::lay_out(|of| Some(lay_out(size, loaded, of, &mut objects, transactions)));
@@ -86,7 +86,7 @@ impl Innodb {
         Innodb::with_rows(Segments::OF_5_7, page_bytes, asked)
     }
 
-    /// Does as [`Innodb::of_rows`], for a server with these rollback segments.
+    /// Does what [`Innodb::of_rows`] does, for a server with these rollback segments.
     pub(crate) fn with_rows(segments: Segments, page_bytes: u32, asked: &RowsAsked) -> Self {
         let (size, mut objects) = (PageSize(page_bytes), Objects::default());
         // CHAR(60) has one character more than sysbench's text.
@@ -157,9 +157,9 @@ fn seek(pools: &mut Pools, tree: &Tree, row: Row) -> Place {
     place
 }
 
-/// Does as [`seek`], for a SELECT. In a tree that does not grow, a SELECT of a leaf's last row also gets the next leaf,
-/// as seen row by row in MySQL 5.7's INNODB_BUFFER_PAGE (experiments/hot-rows). An UPDATE does not: if it did, there
-/// would be 0.09 gets of STOCK a transaction and 0.03 of CUSTOMER more than in a trace.
+/// Does what [`seek`] does, for a SELECT. In a tree that does not grow, a SELECT of a leaf's last row also gets the
+/// next leaf, as seen row by row in MySQL 5.7's INNODB_BUFFER_PAGE (experiments/hot-rows). An UPDATE does not: if it
+/// did, there would be 0.09 gets of STOCK a transaction and 0.03 of CUSTOMER more than in a trace.
 #[inline(always)]
 fn look_up(pools: &mut Pools, tree: &Tree, row: Row) -> Place {
     let place = seek(pools, tree, row);

@@ -53,7 +53,8 @@ impl Space {
         pools.get(self.page(table, 0), SX);
     }
 
-    /// Notes the room of two leaves of a secondary index (ibuf0ibuf.cc, `ibuf_update_free_bits_for_two_pages_low`).
+    /// Gets the bitmap page twice, to note the free space of two leaves of a secondary index (ibuf0ibuf.cc,
+    /// `ibuf_update_free_bits_for_two_pages_low`).
     pub(super) fn note_room(&self, pools: &mut Pools, table: Relation) {
         (0..2).for_each(|_| pools.get(self.page(table, BITMAP), EXCLUSIVE));
     }

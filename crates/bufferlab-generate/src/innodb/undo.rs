@@ -14,7 +14,7 @@ use crate::pools::{Objects, Pools};
 pub(crate) struct Segments {
     /// The segments that transactions use, of all tablespaces together.
     used: u32,
-    /// The segments among them that transactions use twice in a round.
+    /// The segments among them that transactions use twice while they use the others once.
     twice: u32,
     /// The segments of temporary tables.
     temporary: u32,
@@ -37,7 +37,7 @@ impl Segments {
         3 * self.used + self.temporary
     }
 
-    /// Returns the number of turns of a round.
+    /// Returns the number of slots. Transactions take the slots in turn, and each slot has a rollback segment.
     fn slots(self) -> u32 {
         self.used + self.twice
     }
@@ -63,9 +63,9 @@ impl Segments {
 const PAGE_HEADER: u32 = 38 + 18 + 30;
 /// Bytes of a log's header with its XA part (trx0undo.h, `TRX_UNDO_LOG_XA_HDR_SIZE`).
 const LOG_HEADER: u32 = 186;
-/// Twice the number of transactions of each connection by which the purge lags behind the commits, because it waits for
-/// the views of other connections (trx0purge.cc, `trx_purge`). A trace of eight connections showed 20 transactions; one
-/// connection's purge follows at once.
+/// The number of transactions by which the purge lags behind the commits, for each connection, times two. The purge
+/// lags because it waits for the views of other connections (trx0purge.cc, `trx_purge`). A trace of eight connections
+/// showed 20 transactions; one connection's purge follows at once.
 const BEHIND_HALVES: usize = 5;
 /// The number of transactions that are purged between two truncations of the history. A truncation looks at every
 /// rollback segment, once in 128 batches of the purge (srv0srv.cc, `srv_do_purge`;
@@ -103,7 +103,7 @@ struct Segment {
     used: u32,
 }
 
-/// A committed transaction that is not purged yet.
+/// A committed transaction that the purge has not processed yet.
 struct Committed {
     segment: u32,
     page: u32,
@@ -277,14 +277,14 @@ impl Undo {
         self.history.push_back(Committed { segment, page, full, deleted });
     }
 
-    /// Ends the open transaction without history, after its rows were put back.
+    /// Ends the open transaction without history, after its rows are restored.
     pub(super) fn forget(&mut self, pools: &mut Pools) {
         self.close(pools);
         self.free.extend(self.full.drain(..).map(Reverse));
         self.deleted.clear();
     }
 
-    /// Reads a record to put its row back.
+    /// Reads an undo record to restore its row.
     pub(super) fn read_back(&self, pools: &mut Pools, log: Log) {
         let Some(segment) = self.open else { return };
         let own = self.segments[segment as usize];

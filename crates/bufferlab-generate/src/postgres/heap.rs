@@ -2,7 +2,8 @@
 //!
 //! src/backend/access/heap: a version goes to its row's page if that has room (heapam.c, `heap_update`), else to the
 //! session's own page (hio.c, `RelationGetBufferForTuple`). A reader that comes to a page prunes it (pruneheap.c,
-//! `heap_page_prune_opt`). Without VACUUM the free space map learns of a page only when a session leaves it.
+//! `heap_page_prune_opt`). Without VACUUM, the free space map gets an entry for a page only when a session leaves the
+//! page for another one.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -36,8 +37,8 @@ struct Page {
     is_all_visible: bool,
 }
 
-/// A dead version that is not pruned yet: the transaction that ended its life, its bytes, and whether pruning frees its
-/// line pointer.
+/// A dead version that is not pruned yet: the transaction that replaced or deleted it, its bytes, and whether pruning
+/// frees its line pointer.
 #[derive(Clone, Copy, Debug)]
 struct Dead {
     since: u64,
@@ -74,7 +75,7 @@ pub(super) struct Heap {
     targets: Vec<Option<u32>>,
     /// The category of free space that the free space map has for a page, if it is not 0.
     noted: HashMap<u32, usize>,
-    /// For each category the pages noted with it; some of them have another category by now.
+    /// For each category, the pages that were noted with it; some of them have another category now.
     known: Vec<VecDeque<u32>>,
     visibility: u32,
     space: u32,
@@ -149,7 +150,7 @@ impl Heap {
         block as u32
     }
 
-    /// Returns a row's version. For a row that is as it was loaded, `loaded` returns its number and bytes.
+    /// Returns a row's version. For a row that has not changed since the load, `loaded` returns its number and bytes.
     pub(super) fn version(&self, row: RowId, loaded: impl FnOnce() -> (u32, u16)) -> Version {
         self.versions.get(&row).copied().unwrap_or_else(|| {
             let (number, bytes) = loaded();
@@ -393,7 +394,7 @@ mod tests {
         assert!(!heap.is_all_visible(0) && heap.is_all_visible(1));
         // Another transaction may still see the old version: it stays, and the page is full.
         assert!(has_moved(update(&mut heap, &mut pools, 1, 17)));
-        // Both old versions can go.
+        // Pruning can remove both old versions.
         for (row, transaction) in [(2, 40), (3, 41), (2, 60), (2, 80), (2, 100)] {
             assert!(!has_moved(update(&mut heap, &mut pools, row, transaction)), "{transaction}");
         }

@@ -112,8 +112,9 @@ impl Index {
         (place, key)
     }
 
-    /// Reads the heap pages to which a key's entries lead; `live`, the live version's, is the last. `held` is the heap
-    /// page that the scan has pinned, before and after. Marks entries of versions that no transaction sees as killed.
+    /// Reads the heap pages to which a key's entries lead; `live` is the live version's page, which is read last.
+    /// `held` is the heap page that the scan has pinned; the function
+    /// updates it. Marks an entry as killed if no transaction sees its version.
     pub(super) fn fetch(
         &mut self,
         pools: &mut Pools,
@@ -196,8 +197,8 @@ impl Index {
         self.split(pools, place, (group, key), is_adjacent);
     }
 
-    /// Reads the dead versions with the new entry's key, and marks the entries of those that no transaction sees as
-    /// killed (nbtinsert.c, `_bt_check_unique`).
+    /// Reads the dead versions with the new entry's key, and marks an entry as killed if no transaction sees its
+    /// version (nbtinsert.c, `_bt_check_unique`).
     fn check_unique(&mut self, pools: &mut Pools, heap: &Heap, entry: Entry, leaf: u32, now: Now) {
         let stale = self.stale.get_mut(&leaf).map(Vec::as_mut_slice).unwrap_or_default();
         for stale in stale.iter_mut().filter(|stale| !stale.is_killed && (stale.group, stale.key) == entry.key) {
@@ -278,7 +279,7 @@ impl Index {
         } else if later > tenth {
             ((group + 1, 0), later)
         } else {
-            // An estimate, as if the group's entries were spread evenly over its keys.
+            // This estimate assumes that the group's entries are spread evenly over its keys.
             let own = u64::from(tenth - later) * u64::from(extent.high - extent.low) / u64::from(extent.rows.max(1));
             let begin = if place.0 == group { leaf.first + 1 } else { extent.low };
             ((group, extent.high.saturating_sub(own as u32).max(begin)), tenth)
@@ -304,8 +305,8 @@ impl Index {
         self.tree.add(target, group, key, self.entry);
     }
 
-    /// Reads every leaf, as a scan of all entries does. Calls `heard` after each leaf with the number of leaves before
-    /// it and the number of all leaves.
+    /// Reads every leaf, as a scan of all entries does. Calls the function `heard` after each leaf with the number of
+    /// leaves before it and the number of all leaves.
     pub(super) fn scan(&self, pools: &mut Pools, mut heard: impl FnMut(&mut Pools, u32, u32)) {
         self.tree.interior.path(0).for_each(|page| pools.get(page, FIRST));
         let leaves = self.tree.leaves().count() as u32;
@@ -364,7 +365,7 @@ mod tests {
     #[test]
     fn entries_of_dead_versions_go_before_a_leaf_splits() {
         let (mut index, mut heap, mut pools) = index(150);
-        // Every row moves once, then is looked for, so that its old entry is killed.
+        // Every row moves once, then a search finds it and marks its old entry as killed.
         for row in 0..300 {
             let (key, at) = ((row % 2, row / 2 * 2), u64::from(row) * 20 + 20);
             index.bury(key, row / 24, false, now(at));

@@ -33,12 +33,13 @@ pub const PAGE_BYTES: u32 = 8192;
 
 /// The number of catalogue pages that sessions read as they connect and plan statements, in the traced run.
 const CATALOG_PAGES: u32 = 357;
-/// The number of catalogue pages that each second's reading of the server's counters reads, in the traced run.
+/// The number of catalogue pages that the server reads each second because bufferlab asks for its counters, in the
+/// traced run.
 const CATALOG_PAGES_OF_COUNTERS: u32 = 20;
 /// Gets of each catalogue page before the prefill; a buffer's usage count is five at most.
 const CATALOG_GETS: u32 = 6;
-/// The number of transactions in a second of the generator's clock. It stays the same if fewer warehouses stand for
-/// all; otherwise the catalogue would weigh more.
+/// The number of transactions in a second of the generator's clock. A simulation of fewer warehouses uses the same
+/// number; otherwise the catalogue would have a larger share of its gets.
 const COUNTERS_EVERY: u64 = 1_000_000 / TRANSACTION_US;
 
 /// The number of transactions that each session commits while the oldest transaction is under way: a New-Order has 46
@@ -265,7 +266,7 @@ impl Engine for Postgres {
     }
 
     /// Reads each table through its key, in the order of rows
-    /// (crates/bufferlab-drive/dialects/postgres/tpcc/prefill.sql). Sessions have read the catalogue before, each page
+    /// (crates/bufferlab-drive/dialects/postgres/tpcc/prefill.sql). Before that, sessions read the catalogue, each page
     /// many times.
     fn prefill(&mut self, pools: &mut Pools) {
         self.connect(pools);

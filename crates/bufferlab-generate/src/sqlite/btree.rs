@@ -1,4 +1,5 @@
-//! SQLite's index b-tree over sizes of cells, for indexes and tables without row ids. Interior pages hold rows too.
+//! SQLite's index b-tree, for indexes and tables without row ids. It holds sizes of cells and not their contents.
+//! Interior pages hold rows too.
 //!
 //! SQLite 3.54's btree.c: `balance_nonroot` and `balance_deeper` decide which cells a page has, when a load appends
 //! rows as well as when a run changes them. A row that does not fit has a chain of further pages, which a search reads
@@ -104,7 +105,8 @@ impl Btree {
         self.descend(Some(pools), key, false, true);
     }
 
-    /// Does as [`Btree::seek`] with a cursor that stands in the tree already, so that the root is not read again.
+    /// Does what [`Btree::seek`] does, with a cursor that is already in the tree, so that it does not read the root
+    /// again.
     pub fn seek_on(&mut self, pools: &mut Pools, key: u32) {
         self.descend(Some(pools), key, false, false);
     }
@@ -282,7 +284,7 @@ impl Btree {
         node.bytes.iter().map(|&bytes| u32::from(bytes) + 2 + child).sum()
     }
 
-    /// Balances from the end of the path upwards (`balance`); returns whether it balanced any page.
+    /// Balances the pages of the path, from its end upwards (`balance`); returns whether it balanced any page.
     fn balance(&mut self, pools: &mut Pools, is_sorted: bool) -> bool {
         let mut changed = false;
         while let Some(&(node, _)) = self.path.last() {

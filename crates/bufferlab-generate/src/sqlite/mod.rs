@@ -2,8 +2,8 @@
 //! statements. There is one connection, with `locking_mode = exclusive`.
 //!
 //! The rules were compared with a page trace of SQLite 3.54.1 (TPC-C, 1 warehouse). On pages of 2 KiB and less rows of
-//! CUSTOMER and STOCK have chains of overflow pages. Not simulated: that free pages of one tree serve another, that
-//! numbers of STOCK grow more than twice, and that a customer's grow by large amounts or many payments.
+//! CUSTOMER and STOCK have chains of overflow pages. Not simulated: reuse of one tree's free pages by another; rows of
+//! STOCK whose numbers grow more than twice; rows of CUSTOMER whose numbers grow by large amounts or many payments.
 
 mod btree;
 mod hot_rows;
@@ -48,8 +48,8 @@ pub(crate) fn limits(page_bytes: u32) -> Limits {
     Limits { layout_bytes, ..Limits::of(layout::MAX_WAREHOUSES, page_bytes) }
 }
 
-/// A customer's numbers, as far as their bytes change. The load writes a balance of -1,000 cents, 1,000 cents paid (two
-/// bytes each), one payment and no delivery (no byte each).
+/// Facts on a customer's numbers that decide how many bytes they take. The load writes a balance of -1,000 cents, 1,000
+/// cents paid (two bytes each), one payment and no delivery (no byte each).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Account(u8);
 
@@ -70,12 +70,12 @@ impl Account {
         is_new
     }
 
-    /// Takes a payment; returns by how many bytes the row grows.
+    /// Books a payment; returns by how many bytes the row grows.
     fn pay(&mut self) -> u16 {
         u16::from(self.becomes(Self::LARGE)) + if self.becomes(Self::PAID) { 2 } else { 0 }
     }
 
-    /// Takes a delivered order; returns by how many bytes the row grows.
+    /// Books a delivered order; returns by how many bytes the row grows.
     fn deliver(&mut self) -> u16 {
         let grows_again = !self.becomes(Self::DELIVERED) && self.becomes(Self::DELIVERED_AGAIN);
         u16::from(self.becomes(Self::LARGE)) + u16::from(grows_again)
@@ -151,7 +151,7 @@ impl Sqlite {
     }
 
     /// Returns by how many bytes an update makes a row's numbers grow in SQLite's records (the file format's section
-    /// 2.1, serial types): a loaded 0, and the 1 after one order, take no byte.
+    /// 2.1, serial types): the loaded 0, and the 1 after the first order, take no byte.
     fn growth(&mut self, row: Row) -> u16 {
         match row.of {
             Relation::Stock => {
@@ -168,7 +168,7 @@ impl Sqlite {
         }
     }
 
-    /// Reads the columns that a statement wants of the row at the tree's cursor, as far as they are in the row's chain.
+    /// Reads the chain's pages that hold the columns that a statement reads, for the row at the tree's cursor.
     fn read_columns(&mut self, pools: &mut Pools, row: Row, is_update: bool, purpose: Purpose) {
         let [stock, customer] = &self.places;
         let columns: Vec<(u32, u32)> = match (row.of, is_update, purpose) {
@@ -308,7 +308,7 @@ impl Engine for Sqlite {
         }
     }
 
-    /// Writes each line where the cursor finds it; after a balance the cursor is sought again.
+    /// Writes each line where the cursor finds it; after a balance it seeks the line again.
     fn update_all(&mut self, pools: &mut Pools, span: Span) {
         self.delivers = true;
         let tree = self.tree(span.first.of);

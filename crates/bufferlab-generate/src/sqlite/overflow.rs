@@ -13,7 +13,8 @@ const MOST_PAGES: usize = 2;
 /// Bytes of the number of a chain's next page.
 const NEXT: u32 = 4;
 
-/// A row with a chain: the bytes that its cell would have in one page, and the chain's pages. A page 0 stands for none.
+/// A row with a chain: the bytes that its cell would have in one page, and the chain's pages. The number 0 means no
+/// page.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Spilled {
     pub(super) bytes: u16,
@@ -27,7 +28,7 @@ impl Spilled {
     }
 }
 
-/// A row's payload, divided.
+/// The division of a row's payload between the b-tree's page and the chain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Divided {
     /// Bytes of the payload in the b-tree's page.

@@ -1,4 +1,4 @@
-//! A pool that reports the reads, creations and evictions of its model, as a server's trace of misses has them.
+//! A pool that reports the reads, creations and evictions of its model, in the form of a server's trace of misses.
 
 use std::num::NonZeroU32;
 use std::sync::{Arc, Mutex};
@@ -50,7 +50,7 @@ impl Emitted {
     }
 }
 
-/// A pool that reports its events. It finds evictions by asking for each page that it held before; or it reports only
+/// A pool that reports its events. It finds evictions by checking each page that it held before. Some pools report only
 /// reads.
 struct Emitting<M> {
     pool: M,
@@ -71,7 +71,7 @@ impl<M: Holds> Emitting<M> {
             let pool = &self.pool;
             let (held, mut left): (Vec<_>, Vec<_>) = self.held.iter().partition(|&&page| pool.holds(page));
             self.held = held;
-            // The order within one batch is not known: the page that was wanted longest ago is first.
+            // The order within a batch of evictions is unknown: put the page first whose last use is longest ago.
             left.sort_by_key(|&page: &u32| self.last_us[page as usize]);
             left.into_iter().for_each(|page| emitted.tell(page, Kind::Evict, access));
         }
@@ -126,7 +126,7 @@ pub struct Told {
     pub larger_misses: Vec<Vec<u64>>,
 }
 
-/// Returns the settings that the tests play a model with: a short free list, and no clock in the list.
+/// Returns the settings of a model in these tests: a short free list, and `old_blocks_time` 0.
 fn settings_of(name: &str) -> &'static str {
     match name {
         "innodb57" => {

@@ -1,4 +1,4 @@
-//! The b-tree compared with a slow twin: a sorted map.
+//! Compares the b-tree with a slow twin, a sorted map.
 
 use std::collections::BTreeMap;
 
@@ -85,7 +85,8 @@ proptest! {
             tree.seek(&mut pool, key);
             prop_assert!(pages.contains(&tree.current()));
             let own = tree.chain(key).map_or(0, |(_, chain)| chain.len() as u64);
-            // The way down, and chains of all cells that were compared, its own among them.
+            // A search gets a page of each level, and the chains of all cells that it compares; the row's own cell is
+            // one of them.
             prop_assert!(pool.gets() - before >= tree.level_pages().len() as u64 + own);
             tree.rewrite(&mut pool, key);
             prop_assert_eq!(tree.bytes(), u32::from(bytes));
