@@ -31,7 +31,7 @@ struct Watched {
 struct Threads {
     /// The last values of each thread. A thread that ended stays, and so does one that a listing has missed.
     last: HashMap<u32, Spent>,
-    /// The sums of threads whose number another thread has now.
+    /// The sums of ended threads whose ID a newer thread has now.
     replaced: Spent,
 }
 

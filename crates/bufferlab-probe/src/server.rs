@@ -10,8 +10,8 @@ use crate::reading::{Probe, Reading};
 use std::sync::Arc;
 
 const NAME: &str = "server";
-/// The bytes that the server itself read between [`Probe::before_edge`] and the sample: while it answered the questions
-/// for its own counters, its threads went on.
+/// The metric of the bytes that the server read between [`Probe::before_edge`] and the sample: its threads go on while
+/// bufferlab queries its counters.
 const AT_EDGE: &str = "server_edge_read_bytes";
 /// The names of the server's counters, in the order of [`Totals`].
 const COUNTERS: [&str; 8] = [

@@ -1,7 +1,7 @@
 //! A program that records itself: threads, forks, full rings, readers that stop or die, and refusals.
 //!
-//! The victims are this very test program, started again with one test's name and a task in its environment. The file
-//! has the calls of the C library that make a process fork.
+//! The victims are this test program itself, started again with the name of one test, and a task in the environment.
+//! This file makes the C library's calls with which a process forks.
 
 #![cfg(target_arch = "x86_64")]
 
@@ -418,7 +418,7 @@ fn other_libraries_to_preload_stay() {
     let trace = Trace::new();
     let ours = &trace.preload.environment.iter().find(|(name, _)| name == "LD_PRELOAD").expect("named").1;
     let other = trace.folder.path().join("other.so");
-    // The loader says that the other library is not there, and goes on.
+    // The loader reports that the other library does not exist, and goes on.
     let mut command = trace.command(&own_program(), "environment");
     command.env("LD_PRELOAD", format!("{ours}:{}", other.display())).stdout(Stdio::null()).stderr(Stdio::null());
     assert!(command.status().expect("it runs").success());
@@ -432,7 +432,7 @@ fn a_program_with_one_other_byte_is_left_alone() {
     let trace = Trace::new();
     let copy = trace.folder.path().join("copy");
     let mut bytes = fs::read(own_program()).expect("ours");
-    // Behind the function's return: padding that is never executed.
+    // After the function's return there is padding, which is never executed.
     let at = offset() as usize + 9;
     bytes[at] ^= 1;
     fs::write(&copy, bytes).expect("a file");

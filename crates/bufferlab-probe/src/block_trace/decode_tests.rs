@@ -1,4 +1,4 @@
-//! Decoding of pages made here and of pages recorded from a kernel.
+//! Tests of decoding: of pages that the tests make, and of pages recorded from a kernel.
 
 use super::*;
 use proptest::prelude::*;
@@ -112,7 +112,8 @@ fn letters(events: &[Event]) -> String {
 #[test]
 fn without_allocations_an_unplug_has_the_device_of_what_its_task_queued() {
     let made = Made::without_steps();
-    // Task 9 queued nothing here. Task 5 queued two, of which one was issued at once: its unplug lets the other go.
+    // Task 9 queued nothing here. Task 5 queued two, of which one was issued at once: its unplug releases the other
+    // one.
     let told = [(1, b'Q', 5, 8), (2, b'D', 5, 8), (3, b'Q', 5, 16), (4, b'U', 9, 2), (5, b'U', 5, 1), (6, b'U', 5, 1)];
     let (all, decoded) = made.page(0, &told).decoded();
     assert_eq!((letters(&all).as_str(), decoded.plugs_elsewhere), ("QDQU", 2));
@@ -207,7 +208,7 @@ proptest! {
 }
 
 /// Pages of Linux 6.18 on two processors: five direct reads of a loop device, 64 KiB written through the page cache and
-/// synced. `testdata/block-trace` is the spool as the tracer left it.
+/// synced. `testdata/block-trace` is the tracer's unchanged spool.
 #[test]
 fn pages_recorded_from_a_kernel_give_the_requests_that_were_made() {
     let recorded = Path::new(env!("CARGO_MANIFEST_DIR")).join("testdata/block-trace");

@@ -83,7 +83,7 @@ impl Instance {
 
 impl Drop for Instance {
     fn drop(&mut self) {
-        // A test's imaginary tracefs is an ordinary directory without the kernel's files; there none of this works.
+        // Ignore errors: a test's tracefs is an ordinary directory without the kernel's files.
         let _ = fs::write(self.file("tracing_on"), "0");
         for _ in 0..REMOVE_ATTEMPTS {
             match fs::remove_dir(&self.path) {

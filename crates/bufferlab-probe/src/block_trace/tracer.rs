@@ -298,7 +298,7 @@ fn drain(source: &mut Source, layout: PageLayout, page: &mut [u8], read: &mut Re
     }
 }
 
-/// Waits until a buffer has filled to the mark, or some time has passed.
+/// Waits until a buffer is filled to `WAKE_PERCENT`, or a limit of time has passed.
 fn wait(sources: &[Source]) {
     let watched = |source: &Source| libc::pollfd { fd: source.pipe.as_raw_fd(), events: libc::POLLIN, revents: 0 };
     let mut watched: Vec<libc::pollfd> = sources.iter().map(watched).collect();

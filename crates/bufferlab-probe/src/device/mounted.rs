@@ -100,7 +100,7 @@ mod tests {
 
     #[test]
     fn btrfs_on_one_device_is_that_device_and_over_several_is_none_with_their_names() {
-        // The source must be a node that exists; the test's own root device is one wherever there is any.
+        // The source must be an existing device node: take any block device of this host.
         let Some((node, number)) = some_block_device() else {
             return;
         };

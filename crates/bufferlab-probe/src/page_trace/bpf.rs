@@ -1,8 +1,8 @@
-//! The common part of both recorders of a running server: does this host take the kernel's programs (BPF), and if not,
-//! why?
+//! The common part of both recorders of a running server: checks whether this host allows programs in the kernel (BPF),
+//! and gives the reason if it does not.
 //!
-//! Programs and their links hang on descriptors of this process and on nothing else: however it ends, the kernel takes
-//! them away.
+//! Only descriptors of this process keep the programs and their links: however the process ends, the kernel removes
+//! them.
 
 use std::fmt;
 
@@ -56,7 +56,8 @@ pub(super) fn causes(error: &dyn std::error::Error) -> String {
     texts.join(": ")
 }
 
-/// Returns the error of a kernel of `since` or later that refuses programs which do something.
+/// Returns the error of a kernel that refuses the programs. `what` is their work, and `since` the first kernel that has
+/// them.
 pub(super) fn refused(what: &str, since: &str, error: impl fmt::Display) -> TraceError {
     let hint = format!(
         "run as root (CAP_BPF and CAP_PERFMON), on a kernel of {since} or later that is not locked down \

@@ -1,8 +1,8 @@
 //! Follows the calls by which a server reads and writes, through programs that the kernel runs at its own events (BPF).
 //!
-//! The programs (bpf/calls.bpf.c) hang on descriptors of this process and on nothing else: however the process ends,
-//! the kernel takes them away. They change nothing in the server and stop none of its threads. A traced call costs 0.5
-//! us. While the programs are on, any call of any process of the host costs 0.1 us (docs/benchmarks.md).
+//! Only descriptors of this process keep the programs (bpf/calls.bpf.c): however the process ends, the kernel removes
+//! them. They change nothing in the server and stop none of its threads. A traced call costs 0.5 us. While the programs
+//! are on, any call of any process of the host costs 0.1 us (docs/benchmarks.md).
 
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
@@ -63,8 +63,8 @@ pub(super) struct CallReader {
 }
 
 impl CallReader {
-    /// Switches the programs on for a server, its threads and its children. Returns the reader, and the way by which it
-    /// gets the server's lists of its buffers.
+    /// Switches the programs on for a server, its threads and its children. Returns the reader, and the channel for the
+    /// server's lists of its buffers.
     ///
     /// # Errors
     /// When the kernel refuses the programs, or the spool cannot be made; nothing is on then.
@@ -98,12 +98,12 @@ impl CallReader {
 }
 
 impl Recorder for CallReader {
-    /// The reader's sleep, for whose calls the ring buffer has ample room: its 8 MiB hold 130,000.
+    /// The reader sleeps this long. The ring buffer has ample room for the calls of this time: its 8 MiB hold 130,000.
     const PAUSE: Duration = Duration::from_millis(20);
 
     fn drain(&mut self) -> bool {
         let Self { ring, frames, lists, waiting, spool, calls, unread, .. } = self;
-        // A list is newer than the calls before its question, so their records are read first.
+        // A list describes the pool after all calls that came before its query, so read their records first.
         waiting.extend(lists.try_iter());
         for _ in 0..RECORDS_AT_ONCE {
             let Some(record) = ring.next() else {

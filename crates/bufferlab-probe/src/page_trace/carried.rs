@@ -1,11 +1,12 @@
-//! Which page a frame holds whose page has lost its number.
+//! Finds the page of an eviction whose record lacks the page's number.
 //!
-//! MariaDB from 10.6 on gives a page whose read was useless the number ~0 before the page leaves the pool: a page that is
-//! free in its tablespace, for example (`buf_page_t::set_corrupt_id` of buf0buf.h, `buf_pool_t::corrupted_evict` of
-//! buf0lru.cc). The frame's address carries the number over from the read to the eviction.
+//! If the read of a page was useless, MariaDB from 10.6 on sets the page's number to ~0 before the page leaves the
+//! pool. An example is a page that is free in its tablespace (`buf_page_t::set_corrupt_id` of buf0buf.h,
+//! `buf_pool_t::corrupted_evict` of buf0lru.cc). The frame's address links such an eviction to the read, which has the
+//! number.
 //!
-//! Rings are read one after another, so a read may be decoded behind the eviction that followed it. So an eviction gets
-//! its page when the trace is whole.
+//! Rings are read one after another, so an eviction may be decoded before the read that precedes it. Therefore
+//! evictions get their pages when the trace is complete.
 
 use std::collections::HashMap;
 use std::hash::BuildHasherDefault;
@@ -17,8 +18,8 @@ use super::mixed::Mixed;
 
 /// The object of a page without a number. No tablespace has it: those have numbers below 2^32 - 1.
 pub(super) const NAMELESS: u32 = u32::MAX;
-/// How much later than another record one that is older may be decoded. A server waits for its reader for one second
-/// with full rings.
+/// The largest difference in time, in nanoseconds, between a record and a newer one that is decoded before it. A server
+/// waits for its reader for one second with full rings.
 const LATE_NS: u64 = 2 * PATIENCE_NS;
 
 /// The last reads into frames, and the evictions from them that have no page.
@@ -45,7 +46,7 @@ struct Read {
 #[derive(Clone, Copy, Debug)]
 struct Eviction {
     t_ns: u64,
-    /// The last known read before it into its frame.
+    /// The last known read into the eviction's frame before the eviction.
     of: Option<Read>,
 }
 
@@ -63,7 +64,8 @@ impl Carried {
         }
     }
 
-    /// Notes that a page without a number leaves a frame; returns the number that stands for its page meanwhile.
+    /// Notes that a page without a number leaves a frame; returns a number that replaces the page's number until the
+    /// trace is complete.
     pub fn nameless(&mut self, frame: u64, t_ns: u64) -> u32 {
         let mut eviction = Eviction { t_ns, of: None };
         let of = self.frames.entry(frame).or_default();
@@ -74,7 +76,8 @@ impl Carried {
         number
     }
 
-    /// Returns a record with its page, if it is of an eviction without a number. A page that no read named keeps ~0.
+    /// Returns a record; if it is an eviction without a page's number, fills in the page. Without a known read the
+    /// number stays ~0.
     pub fn named(&self, record: Record) -> Record {
         if record.kind != Kind::Evict || record.object != NAMELESS {
             return record;
@@ -86,7 +89,7 @@ impl Carried {
 }
 
 impl Eviction {
-    /// Takes a read as that of its page, if it is the last one before the eviction.
+    /// Stores a read of the frame as this eviction's, if it is the last known one before the eviction.
     fn takes(&mut self, read: Read) {
         if read.t_ns <= self.t_ns && self.of.is_none_or(|of| of.t_ns <= read.t_ns) {
             self.of = Some(read);
@@ -95,7 +98,7 @@ impl Eviction {
 }
 
 impl Frame {
-    /// Forgets what no record can ask for that is decoded from now on, at the time of a read.
+    /// Forgets reads and evictions that no record decoded later can need. `t_ns` is the time of the present read.
     fn forget(&mut self, t_ns: u64, evictions: &[Eviction]) {
         let since_ns = t_ns.saturating_sub(LATE_NS);
         let last_ns = self.reads.iter().map(|read| read.t_ns).filter(|read_ns| *read_ns < since_ns).max();
@@ -115,7 +118,7 @@ mod tests {
         Record { t_ns, object, page, thread: 0, kind, latch: 0, site: 0 }
     }
 
-    /// The page of each eviction, where frames are asked in the order of `order`.
+    /// Returns the page of each eviction if the events are decoded in the order `order`.
     fn carried(events: &[(u64, bool)], order: impl IntoIterator<Item = usize>) -> Vec<(u64, u32)> {
         let mut carried = Carried::default();
         let mut evictions = Vec::new();
@@ -133,7 +136,7 @@ mod tests {
         found.iter().map(|one| (one.t_ns, one.page)).collect()
     }
 
-    /// The same by looking back from each eviction over all events in the order of time.
+    /// Returns the same pages as `carried`, by a search back from each eviction over all events in the order of time.
     fn slowly(events: &[(u64, bool)]) -> Vec<(u64, u32)> {
         let read_before = |at: usize| events[..at].iter().rposition(|one| *one == (events[at].0, true));
         let evictions = (0..events.len()).filter(|at| !events[*at].1);

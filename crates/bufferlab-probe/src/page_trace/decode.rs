@@ -30,13 +30,13 @@ pub(super) struct Decoder {
     /// The relations in the order of their numbers: tablespace, database, relation, fork.
     pub relations: Vec<[u32; 4]>,
     number_of_thread: Numbers<u32>,
-    /// The kernel's numbers of the threads, in the order of ours.
+    /// The kernel's IDs of the threads. A thread's place in this list is its number in decoded records.
     pub threads: Vec<u32>,
     /// The pages of frames, for evictions whose page has lost its number.
     pub carried: Carried,
 }
 
-/// The places of fields; a build has the fields that its sites need.
+/// The places of fields in a record; a build's records have the fields that its sites need.
 #[derive(Debug)]
 struct Fields {
     site: Place,
@@ -44,12 +44,12 @@ struct Fields {
     page: Place,
     mode: Place,
     latch: Place,
-    /// The session's note of the page, which takes the place of a latch; null if the session has not pinned the page.
+    /// The session's entry for a page that it has pinned, null if it has not; it decides the pin's part of `latch`.
     held: Option<Place>,
     /// The address of the get's `BufferAccessStrategy`, and its type; an address of type 0 means that neither is known.
     strategy: Option<[Place; 2]>,
-    /// The IOContext that was made of the strategy, at sites that no longer have the strategy, and the rings of its
-    /// values; 9 at others.
+    /// The IOContext that the server derived from the strategy, for sites that no longer have the strategy, and the
+    /// ring of each of its values; 9 at other sites.
     io_context: Option<(Place, &'static [u8])>,
     blocks: Option<Place>,
     flag: Place,
@@ -74,7 +74,7 @@ struct Place {
 }
 
 impl Place {
-    /// The place of a field that records lack: it is zero.
+    /// The place of a field that records lack: its number is always zero.
     const NOWHERE: Self = Self { at: 0, shift: 0, mask: 0 };
 
     /// Returns the place of a field in a record of `bytes` bytes.
@@ -82,7 +82,7 @@ impl Place {
         if !(1..=8).contains(&field.size) {
             return None;
         }
-        // A whole word if possible: the processor then need not wait for a word that was written just before.
+        // Read a whole word if possible: the processor then need not wait for a word that was written just before.
         let word = field.offset & !7;
         let first = if field.offset + field.size <= word + 8 { word } else { field.offset };
         let at = first.min(bytes.checked_sub(8)?);
@@ -106,7 +106,7 @@ impl Fields {
         };
         let relation =
             || Some(Object::Relation([field("tablespace")?, field("database")?, field("relation")?, field("fork")?]));
-        // Tablespace and page may come in one number, the page in the lower half.
+        // One number may hold tablespace and page, the page in the lower half.
         let space = half(4).or_else(|| field("space"));
         Some(Self {
             site: field("site")?,
@@ -144,7 +144,7 @@ impl Decoder {
         })
     }
 
-    /// Returns our number of a thread, by the kernel's.
+    /// Returns a thread's number in decoded records, from the kernel's ID of the thread.
     pub fn thread(&mut self, thread: u32) -> u32 {
         numbered(&mut self.number_of_thread, &mut self.threads, thread)
     }
@@ -196,7 +196,7 @@ impl Decoder {
     }
 }
 
-/// A site's name of the processor's flags, of which the one counts that a comparison of equal values sets.
+/// A site's name for the processor's flags. Only the zero flag counts, which a comparison of equal values sets.
 pub(super) const ZERO_FLAG: &str = "%zf";
 /// The place of that flag.
 const ZERO_FLAG_BIT: u64 = 0x40;
@@ -238,7 +238,7 @@ impl Fields {
 
 pub(super) type Numbers<T> = HashMap<T, u32, BuildHasherDefault<Mixed>>;
 
-/// Returns the number of a thing: its place among the known things. Adds a new thing to them.
+/// Returns the place of a value in the list `known`, and appends the value if it is new.
 pub(super) fn numbered<T: Copy + Eq + Hash>(numbers: &mut Numbers<T>, known: &mut Vec<T>, thing: T) -> u32 {
     if let Some(number) = numbers.get(&thing) {
         return *number;
@@ -363,7 +363,8 @@ mod tests {
         assert_eq!([latch(0, 1, 0), latch(at, at, 4)], [1, 2]);
     }
 
-    /// The marks of gets whose strategy has this address and whose IOContext, in a field of this name, these values.
+    /// Returns the marks of gets that have this address of a strategy and each of these values of IOContext. `field` is
+    /// the name of the field for IOContext.
     fn marks<const N: usize>(field: &str, address: u64, contexts: [u32; N]) -> [u8; N] {
         let names = [("page_id", 8), ("held", 8), ("strategy", 8), ("strategy_type", 4), (field, 4), ("site", 1)];
         let mut at = 0;
@@ -512,7 +513,7 @@ mod tests {
         format.field("site").and_then(|field| field.number(data)).expect("it has a site") as u8
     }
 
-    /// Formats with a page, in any of the three ways, and any other fields, one behind another with gaps.
+    /// Generates formats with the page in one of three forms and any other fields, one after another with gaps.
     fn formats() -> impl Strategy<Value = Vec<(&'static str, usize, usize)>> {
         let named = prop_oneof![
             Just(vec![("page_id", 8)]),

@@ -10,14 +10,15 @@ use super::decode::ZERO_FLAG;
 use super::recording::Settings;
 use crate::tracefs::{Field, Format};
 
-/// The place of a value.
+/// The place from which a site fetches a value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Fetch {
     /// A constant: `\N`.
     Constant(u64),
     /// A register: `%di`, all 64 bits.
     Register(Register),
-    /// The flags of the processor in their lowest byte, of which the decoder takes one: `%zf`. Only the kernel has them.
+    /// The flags of the processor in their lowest byte, of which the decoder takes one: `%zf`. Only the kernel's probes
+    /// can fetch them.
     ZeroFlag,
     /// Memory: `+8(...)`; 0 when the address without the distance is null.
     Memory(i32, Box<Fetch>),
@@ -46,7 +47,8 @@ impl Fetch {
         Some(Fetch::Memory(distance.parse().ok()?, Box::new(inner)))
     }
 
-    /// Returns the place of a register among those that the kernel keeps of a thread (ptrace.h); none for other values.
+    /// Returns the place of a register among the saved registers of a thread in the kernel (ptrace.h); none for other
+    /// values.
     pub fn place_in_registers(&self) -> Option<u8> {
         if *self == Fetch::ZeroFlag {
             return Some(FLAGS);
@@ -109,7 +111,7 @@ impl Kept {
 /// Returns how much a record keeps of a field. Less is enough if its values are small, or if only null matters.
 fn kept(name: &str, read_bytes: usize) -> Kept {
     match name {
-        // An address, which is null or not.
+        // Addresses of which only null or not null matters.
         "held" | "strategy" => Kept::Truth,
         "flag" if read_bytes == 8 => Kept::Truth,
         // Numbers below ten: the fork, and PostgreSQL's enumerations.
@@ -119,12 +121,12 @@ fn kept(name: &str, read_bytes: usize) -> Kept {
     }
 }
 
-/// Returns the value that the decoder presumes for a field that records lack.
+/// Returns the value that the decoder assumes for a field that records lack.
 fn presumed(name: &str) -> u64 {
     u64::from(name == "blocks")
 }
 
-/// Places the fields in a record. A field that has its presumed value at all sites takes no place.
+/// Places the fields in a record. A field that has its assumed value at all sites takes no place.
 ///
 /// Returns an error for more fields than a record has room for.
 pub(super) fn parts(settings: &Settings) -> Result<Vec<Part>, String> {

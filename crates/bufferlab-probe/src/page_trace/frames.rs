@@ -1,9 +1,9 @@
-//! Which page each frame of a pool holds, known only from the calls that read into the frame and write from it.
+//! Infers which page each frame of a pool holds, from nothing but the calls that read into the frame and write from it.
 //!
-//! PostgreSQL and InnoDB read a page straight into its frame. So the buffer's address in a read names the frame: the
-//! page comes, and the page that the frame held has left. A page that was made without a read is named by its first
-//! write, whose buffer is the frame too. Reads and writes of other memory (a backup's, the doublewrite buffer's, local
-//! buffers of temporary tables) change nothing.
+//! PostgreSQL and InnoDB read a page straight into its frame. So the buffer's address in a read identifies the frame:
+//! the page that is read enters it, and the page that it held has left. A page that was made without a read becomes
+//! known by its first write, whose buffer is the frame, too. Reads and writes of other memory (a backup's, the
+//! doublewrite buffer's, local buffers of temporary tables) change nothing.
 
 use std::collections::HashMap;
 use std::hash::BuildHasherDefault;
@@ -24,8 +24,8 @@ pub const MOVED: u8 = 1;
 /// The mark of a read into a frame whose page was not known yet.
 pub const UNNAMED: u8 = 2;
 
-/// A server's pool: the place of its memory, the size of its pages, and the numbers of reads by which an eviction by a
-/// ring differs from one by the pool's own replacement.
+/// A server's pool: the place of its memory, the size of its pages, and the numbers of reads that distinguish an
+/// eviction by a ring from one by the pool's own replacement.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Pool {
@@ -36,7 +36,7 @@ pub struct Pool {
     /// If a session fills a frame again within this many of its reads, the frame belongs to the ring of a scan. 0 if no
     /// pool has rings.
     pub ring_reads: u64,
-    /// The number of reads of all sessions within which the pool's own replacement cannot come back to a frame.
+    /// The number of reads of all sessions within which the pool's own replacement cannot reach a frame again.
     pub sweep_reads: u64,
     /// Whether the memory has other pages than the pool's: PostgreSQL's buffers of the log and of transactions' states.
     pub is_shared: bool,
@@ -104,7 +104,7 @@ type Page = (u32, u32);
 /// The known state of a frame.
 #[derive(Clone, Copy)]
 struct Held {
-    /// The frame's page; none once the page has left unseen.
+    /// The frame's page; none if the page has left and no call shows which page came.
     page: Option<Page>,
     /// The process that filled the frame. The next two fields are the number of that read among all reads, and among
     /// the process's own.
@@ -116,13 +116,13 @@ struct Held {
 }
 
 impl Held {
-    /// A frame of which nothing is known, or whose page came without a read, and so by no ring.
+    /// The state of a frame of which nothing is known, or whose page came without a read and so without a ring.
     const UNKNOWN: Self = Self { page: None, filled_by: 0, filled_at: 0, filled_at_own: 0, seen_ns: 0 };
 }
 
 type Map<K, V> = HashMap<K, V, BuildHasherDefault<Mixed>>;
 
-/// The frames of one pool.
+/// The frames of one pool, as far as calls have shown them.
 pub struct Frames {
     pool: Pool,
     /// The remainder of all frames' addresses by the page's size; none before the first read or write.
@@ -134,7 +134,7 @@ pub struct Frames {
     last_ns: u64,
     files: Map<(u32, u64), u32>,
     process_numbers: Numbers<u32>,
-    /// The processes, in the order of our numbers for them.
+    /// The processes. A process's place in this list is its number in the trace's records.
     pub processes: Vec<u32>,
     /// The counts of pages and calls so far.
     pub counts: FrameCounts,
@@ -164,7 +164,7 @@ impl Frames {
         files.into_iter().map(|(_, file)| file).collect()
     }
 
-    /// Takes a call; passes the records of the pool that follow from it to `take`.
+    /// Processes a call; passes the page events that follow from it to `take`.
     pub fn call(&mut self, call: &Call, take: &mut impl FnMut(Record)) {
         let size = self.pool.page_size_bytes;
         let (first, end) = (call.address, call.address.saturating_add(u64::from(call.bytes)));
@@ -210,7 +210,7 @@ impl Frames {
         *self.files.entry(file).or_insert(numbers)
     }
 
-    /// Notes that a page comes into a frame: the page that the frame held has left.
+    /// Notes that a page is read into a frame: the page that the frame held has left.
     fn read(&mut self, frame: u64, page: Page, call: &Call, tell: &mut impl FnMut(Kind, Page, u8, u8)) {
         self.counts.read_pages += 1;
         let own = self.reads_of.entry(call.process).or_default();
@@ -245,7 +245,7 @@ impl Frames {
             site |= MOVED;
             self.counts.moved_pages += 1;
             self.forget(old);
-            // When the page left is not known: just now, at the latest.
+            // The moment at which the page left is unknown: report the latest possible one, now.
             tell(Kind::Evict, page, NO_RING, MOVED);
         }
         tell(Kind::Read, page, NO_RING, site);

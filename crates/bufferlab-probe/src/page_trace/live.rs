@@ -1,9 +1,9 @@
 //! Records the page accesses of a server that runs already, and of its children. No code of bufferlab enters these
 //! processes.
 //!
-//! A probe stops each thread that comes by. So the reader looks ten times a second at how often that happens, and ends
-//! the trace when it is more often than allowed. If this process is killed, the kernel takes the probes away, and
-//! nothing stays.
+//! A probe stops each thread that reaches it. So the reader checks the rate of stops ten times a second, and ends the
+//! trace when the rate is above its limit. If this process is killed, the kernel removes the probes, and nothing
+//! remains.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -23,11 +23,11 @@ use super::sites::{Server, SiteReader};
 use crate::clock::monotonic_ns;
 use crate::tracefs::{TraceError, is_dead, started_at};
 
-/// Time between two looks at the rate of events.
+/// Time between two checks of the rate of events.
 const LOOK_NS: u64 = 100_000_000;
-/// Time over which a rate is a mean: one burst between two looks is not a rate.
+/// Time over which a rate is averaged, so that one burst between two checks does not end a trace by itself.
 const RATE_SPAN_NS: u64 = 200_000_000;
-/// The share of a trace's limit at which the trace ends: beyond the limit it would have no file.
+/// The share of its limit in bytes at which a trace ends by itself: a trace above the limit would have no file.
 const MOST_USED: f64 = 0.9;
 
 /// A running server, and how often it may be stopped.
@@ -36,8 +36,8 @@ const MOST_USED: f64 = 0.9;
 pub struct LiveSettings {
     /// The server's first process, whose program is the binary.
     pub pid: u32,
-    /// The most events a second, stops or calls, at which the trace goes on; those of other processes of the binary
-    /// count, too.
+    /// The most events a second, stops or calls, at which the trace goes on; events of other processes of the same
+    /// binary count, too.
     pub events_per_s_max: f64,
     /// Whether each session is a process that the first one starts.
     #[serde(default)]
@@ -76,13 +76,13 @@ enum State {
 #[derive(Clone, Debug, Serialize)]
 struct Moment {
     state: State,
-    /// Whether all probes are taken away.
+    /// Whether all probes are removed.
     detached: bool,
     /// The first moment at which all processors recorded.
     start_ns: u64,
     /// The moment of this state; at the trace's end the last at which all processors recorded.
     end_ns: u64,
-    /// The number of events a second, stops of processes or calls, at the last look.
+    /// The number of events a second, stops of processes or calls, at the last check.
     stops_per_s: f64,
     /// Number of events of the server since the trace began: stops of its threads or, in a trace of calls, its calls.
     stops: u64,
@@ -109,7 +109,7 @@ struct Ended {
     told: Told,
     #[serde(flatten)]
     end: Moment,
-    /// How long it took to take the probes away, in nanoseconds.
+    /// How long it took to remove the probes, in nanoseconds.
     detach_ns: u64,
 }
 
@@ -119,7 +119,7 @@ pub struct LiveTrace {
     stop: Arc<AtomicBool>,
     now: Arc<Mutex<Now>>,
     spool: std::path::PathBuf,
-    /// The way by which lists of the server's buffers reach the reader; none if no frames are followed.
+    /// The channel for lists of the server's buffers to the reader; none if no frames are followed.
     lists: Option<Sender<Buffers>>,
 }
 
@@ -230,12 +230,12 @@ fn now_of(reader: &impl Recorder, state: State, start_ns: u64, end_ns: u64, stop
     Now { moment, events: reader.spool().events() }
 }
 
-/// The state with which the reading thread looks at the rate of events.
+/// The state of the reading thread's checks of the rate of events.
 struct Look {
     pid: u32,
     started: Option<u64>,
     events_per_s_max: f64,
-    /// The moments of the looks within the last [`RATE_SPAN_NS`], and the number of events until each.
+    /// The moments of the checks within the last [`RATE_SPAN_NS`], and the number of events until each.
     counts: Vec<(u64, u64)>,
     looked_ns: u64,
     start_ns: u64,
@@ -244,7 +244,7 @@ struct Look {
 }
 
 impl Look {
-    /// Looks at the rate of events, if it is time; returns whether the trace goes on. `is_all` is whether all events
+    /// Checks the rate of events, if a check is due; returns whether the trace goes on. `is_all` is whether all events
     /// until now are counted.
     fn goes_on(&mut self, reader: &impl Recorder, is_all: bool) -> bool {
         let now_ns = monotonic_ns();
@@ -281,7 +281,7 @@ impl Look {
 }
 
 /// Returns the mean number of events a second over the last [`RATE_SPAN_NS`]. `counts` has moments in order, each with
-/// the number of events until then; the first is the trace's begin.
+/// the number of events until then; the first is the begin of the trace.
 ///
 /// A trace that is younger than the span is treated as just as long, so that its first events do not make a high rate.
 fn per_s(counts: &[(u64, u64)]) -> f64 {
@@ -291,8 +291,9 @@ fn per_s(counts: &[(u64, u64)]) -> f64 {
     (count - before) as f64 * 1e9 / (now_ns - since_ns).max(RATE_SPAN_NS) as f64
 }
 
-/// Keeps the counts that the next rate needs. A last count that lacks events until its moment is dropped, because these
-/// events would seem to belong to the next moment. If this process was held, they would be more than a server makes.
+/// Keeps the counts that the next rate needs. If the last count lacks events until its moment, drops it, because these
+/// events would seem to belong to the next interval. After a pause of this process they could exceed any rate of a
+/// server.
 fn keep(counts: &mut Vec<(u64, u64)>, is_all: bool) {
     if !is_all {
         counts.pop();
@@ -397,8 +398,8 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
-    /// Returns the first look, in milliseconds, at which a trace ends. `events_at` has the number of events until a
-    /// moment.
+    /// Returns the first of the checks `looks_ms` at which a trace ends, in milliseconds. `events_at` has the number of
+    /// events until a moment.
     fn ends_at_ms(per_s_max: f64, looks_ms: &[u64], events_at: impl Fn(u64) -> u64) -> Option<u64> {
         let mut counts = vec![(0, 0)];
         looks_ms.iter().copied().find(|at_ms| {
@@ -414,7 +415,7 @@ mod tests {
         assert_eq!(per_s(&[(0, 0), (100 * MS, 1000)]), 5_000.0);
         assert_eq!(per_s(&[(0, 0), (100 * MS, 1000), (200 * MS, 2000)]), 10_000.0);
         assert_eq!(per_s(&[(0, 0), (100 * MS, 1000), (200 * MS, 2000), (300 * MS, 2000)]), 5_000.0);
-        // A look that came late: the rate over all the time since the look before it.
+        // A check that came late: the rate covers all the time since the previous check.
         assert_eq!(per_s(&[(0, 0), (100 * MS, 1000), (1100 * MS, 2000)]), 1_000.0);
     }
 
@@ -456,7 +457,7 @@ mod tests {
             let looks: Vec<u64> =
                 jitter_ms.iter().scan(0, |at_ms, pause| { *at_ms += pause; Some(*at_ms) }).collect();
             let ended = ends_at_ms(limit as f64, &looks, |at_ms| rate * at_ms / 1000);
-            // An event more or less at each edge.
+            // Allow one event more or less at each edge of the span.
             if rate + 20 < limit {
                 prop_assert_eq!(ended, None);
             }

@@ -1,8 +1,8 @@
-//! The hash of small numbers, for maps that are asked once an access.
+//! A hash of small numbers, for maps that the code looks up once for each page access.
 
 use std::hash::Hasher;
 
-/// A hash of a few small numbers, looked up once an access: no attacker chooses them to collide.
+/// A hash of a few small numbers, which no attacker chooses to collide.
 #[derive(Default)]
 pub(super) struct Mixed(u64);
 

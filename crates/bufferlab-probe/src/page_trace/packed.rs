@@ -1,15 +1,16 @@
-//! Accesses in memory. One of TPC-C takes 6 to 7 bytes in place of a record's 24, because neighbours have much in
-//! common.
+//! Stores accesses in memory in a packed form. An access of TPC-C takes 6 to 7 bytes instead of a record's 24, because
+//! successive accesses have much in common.
 //!
 //! An access is a head of two bytes with its kind and the lengths of its fields: the time and the page as differences
-//! from the access before it, then object, thread, latch and site where they have changed. Every number is stored at
-//! its full length and the next one over its empty end, so that nothing branches. Blocks of one size grow without a
-//! copy.
+//! from the access before it, then object, thread, latch and site where they have changed. The code stores every number
+//! at its full length, and then the next one over the unused bytes at its end, so that it needs no branches. Blocks of
+//! one size grow without a copy.
 
 use bufferlab_model::trace::{Kind, Record};
 
 const BLOCK_BYTES: usize = 1 << 18;
-/// More than the longest access, of 24 bytes, and more than a store at its end touches.
+/// Free bytes that a block needs to store an access: more than the longest access (24 bytes), and more than the last
+/// store of an access touches.
 const STORED_BYTES: usize = 32;
 const _: () = assert!(STORED_BYTES < BLOCK_BYTES, "no block has room for an access");
 const BEFORE_THE_FIRST: Record = Record { t_ns: 0, object: 0, page: 0, thread: 0, kind: Kind::Get, latch: 0, site: 0 };
@@ -90,7 +91,7 @@ impl IntoIterator for Packed {
     }
 }
 
-/// Accesses on their way out; each block is freed before the next one is read.
+/// An iterator over packed accesses. It frees each block before it reads the next one.
 pub(super) struct Unpacked {
     blocks: std::vec::IntoIter<Vec<u8>>,
     block: Vec<u8>,

@@ -1,5 +1,5 @@
-//! What recorders of page accesses have in common: their settings, how a reader goes on, and their output. That is a
-//! file of accesses, and the edges of the measured window on their clock.
+//! The common part of the recorders of page accesses: their settings, the loop of a reader, and their output. The
+//! output is a file of accesses, and the edges of the measured window on the clock of the accesses.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
@@ -21,7 +21,7 @@ use crate::tracefs::TraceError;
 
 const BUFFER_BYTES: usize = 1 << 20;
 
-/// The file that a page trace makes once its run is over, and the most that the trace may take.
+/// The file that a page trace makes once its run is over, and the most bytes that the trace may take.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SpoolAsked {
@@ -31,7 +31,7 @@ pub struct SpoolAsked {
     pub limit_bytes: u64,
 }
 
-/// A recorder's accesses, in memory while the run goes on, so that nothing of the trace reaches the measured device.
+/// A recorder's accesses. They stay in memory during the run, so that the trace writes nothing to the measured device.
 #[derive(Debug)]
 pub struct Spool {
     path: PathBuf,
@@ -141,8 +141,8 @@ impl Spool {
 
 /// Passes the accesses of all streams to `out` in the order of time; at the same moment, the first stream's come first.
 ///
-/// A stream keeps its order. If a recorder was interrupted between looking at the clock and writing an access, the
-/// access stands behind a later one, and gets the later one's time.
+/// A stream keeps its order. If a recorder was interrupted between reading the clock and writing an access, the access
+/// comes after a later one in the stream, and gets the later one's time.
 ///
 /// # Errors
 /// The first error of `out`.
@@ -190,9 +190,9 @@ pub struct WindowProbe<F> {
     rest: F,
 }
 
-/// The moments around the reading of a server's counters. Its background threads may get pages meanwhile: the counts
-/// begin somewhere between `counters_start_ns` and the window's start, and end somewhere between the window's end and
-/// `counters_end_ns`.
+/// The moments before and after a server's counters were read. Its background threads may get pages meanwhile: the
+/// counts begin somewhere between `counters_start_ns` and the window's start, and end somewhere between the window's
+/// end and `counters_end_ns`.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 struct Edges {
     /// The moment before the counters were read at the window's start.
@@ -209,7 +209,7 @@ impl<T: Serialize, F: FnOnce() -> T + Send> WindowProbe<F> {
     }
 }
 
-/// Makes a probe that also returns the kernel's numbers of our threads, whose accesses the server's counters leave
+/// Makes a probe that also returns the kernel's IDs of bufferlab's threads, whose accesses the server's counters leave
 /// out.
 pub fn window_without(uncounted_threads: Vec<u32>) -> impl Probe {
     #[derive(Serialize)]
@@ -295,8 +295,8 @@ pub struct Settings {
     pub sites: Vec<Site>,
 }
 
-/// The most records that are moved between two calls of `goes_on`: a busy server may fill the ring as fast as we empty
-/// it.
+/// The most records that are moved between two calls of `goes_on`: a busy server may fill the ring as fast as the
+/// reader empties it.
 pub(super) const RECORDS_AT_ONCE: usize = 4096;
 
 /// The numbers of records and stops so far.
@@ -318,8 +318,8 @@ pub(super) trait Recorder: Send + 'static {
     const PAUSE: Duration;
     /// Moves records, a few thousand at most; returns whether there are no more.
     fn drain(&mut self) -> bool;
-    /// Moves records until `goes_on` returns false. It is asked many times a second; its second argument is whether all
-    /// records until then are moved.
+    /// Moves records until `goes_on` returns false. `goes_on` is called many times a second; its second argument is
+    /// whether all records until then are moved.
     fn read_while(&mut self, mut goes_on: impl FnMut(&Self, bool) -> bool) {
         loop {
             let is_all = self.drain();

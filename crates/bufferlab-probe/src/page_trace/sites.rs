@@ -1,10 +1,10 @@
 //! Records the accesses at places in a server's code, through a program that the kernel runs there (BPF).
 //!
-//! The program (bpf/sites.bpf.c) hangs on descriptors of this process: on one link to all places, or on a perf event
-//! for each. Nothing has a name in the kernel, so nothing is left of a process that is killed. If the server's sessions
-//! are threads, the program is bound to its process, and no other process of its binary is stopped. If they are
-//! processes, new ones must be seen from their first instruction. Then all processes of the binary are stopped, and the
-//! program skips those of other servers.
+//! The program (bpf/sites.bpf.c) is kept by descriptors of this process: one link to all places, or a perf event for
+//! each. None has a name in the kernel, so that a killed process leaves nothing behind. If the server's sessions are
+//! threads, the program is bound to its process, and no other process of its binary is stopped. If they are processes,
+//! new ones must be seen from their first instruction. Then all processes of the binary are stopped, and the program
+//! skips those of other servers.
 
 use std::ffi::CString;
 use std::io;
@@ -34,14 +34,14 @@ const RECORD_BYTES: usize = 40;
 const DECODED_BYTES: usize = SITE_AT + 1;
 /// The first kernel with a ring buffer for programs.
 const FIRST_KERNEL: (u32, u32) = (5, 8);
-/// The first kernel with a link of many places.
+/// The first kernel with one link to many places.
 const FIRST_WITH_LINK: (u32, u32) = (6, 6);
 /// The first kernel whose link sees every thread of a process that it is bound to. Earlier ones see only one thread
 /// (`uprobe_prog_run` of kernel/trace/bpf_trace.c).
 const FIRST_WITH_BOUND_LINK: (u32, u32) = (6, 10);
 /// The first kernel that counts the memory of programs apart from locked memory.
 const FIRST_UNLOCKED: (u32, u32) = (5, 11);
-/// The kernel's folder of the perf events at places in programs.
+/// The kernel's folder for perf events at places in programs (uprobes).
 const UPROBES: &str = "/sys/bus/event_source/devices/uprobe";
 const WHAT: &str = "record a server's page accesses";
 
@@ -126,7 +126,7 @@ fn value_of(fetch: &Fetch, part: &Part) -> Option<Value> {
     }
     (value.source, value.constant) = match fetch {
         Fetch::Constant(number) => (CONSTANT, *number),
-        // The decoder asks for one bit of it.
+        // The decoder needs one bit of the flags, so a record must keep their byte.
         Fetch::ZeroFlag if part.kept == Kept::Truth => return None,
         fetch => (fetch.place_in_registers()?, 0),
     };
@@ -360,7 +360,8 @@ fn accesses(decoder: &mut Decoder, record: &[u8], spool: &mut Spool) -> Option<(
 }
 
 impl Recorder for SiteReader {
-    /// The reader's sleep, for whose accesses the ring buffer has ample room: its 32 MiB hold 700,000.
+    /// The reader sleeps this long. The ring buffer has ample room for the accesses of this time: its 32 MiB hold
+    /// 700,000.
     const PAUSE: Duration = Duration::from_millis(10);
 
     fn drain(&mut self) -> bool {
@@ -374,7 +375,7 @@ impl Recorder for SiteReader {
         false
     }
 
-    /// The kernel waits for threads that are within the program, so that their records are there afterwards.
+    /// The kernel waits for threads that are within the program, so that the ring has their records afterwards.
     fn close(&mut self) {
         self.bound = None;
         while !self.drain() {}

@@ -1,4 +1,4 @@
-//! Programs and systems that are not as a server's usually are: which are still recorded, and which are left alone.
+//! Tests of programs and systems that differ from a usual server's: which are still recorded, and which run unchanged.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, chown};
@@ -219,8 +219,8 @@ fn a_program_without_memory_for_the_rings_is_left_alone() {
     assert!(require_left_alone(trace, command).what.contains("the loader did not take the recorder into it"));
 }
 
-/// Requires that a program is left alone if its changes of memory are refused, and that the refusal names what the
-/// system must allow.
+/// Requires that a program runs unchanged if the system refuses changes of its memory, and that the reason names the
+/// right that the system must grant.
 fn require_named(values: Values, error: i32, words: &str) {
     let trace = Trace::new();
     let mut command = trace.command(&own_program(), "threads");

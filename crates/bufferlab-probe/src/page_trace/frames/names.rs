@@ -1,6 +1,7 @@
-//! Pages of frames that a server lists itself, as PostgreSQL's pg_buffercache does: all pages of the pool at once.
+//! Learns the pages of frames from a list of all pages in the pool that the server itself gives, such as PostgreSQL's
+//! pg_buffercache.
 //!
-//! A list numbers buffers and has no address. The address of the first buffer follows from reads of listed pages.
+//! A list has numbers of buffers and no addresses. The address of the first buffer follows from reads of listed pages.
 
 use bufferlab_model::trace::latch::NO_RING;
 use bufferlab_model::trace::{Kind, Record};
@@ -26,7 +27,7 @@ pub struct Buffers {
 }
 
 impl Frames {
-    /// Takes a server's list; passes the records of pages that came without a read to `take`.
+    /// Processes a server's list; passes the records of pages that came without a read to `take`.
     pub fn listed(&mut self, buffers: &Buffers, take: &mut impl FnMut(Record)) {
         let files: Vec<_> = buffers.files.iter().map(|&file| self.object(file)).collect();
         let rows = buffers.buffer.iter().zip(&buffers.file).zip(&buffers.page);
@@ -54,7 +55,7 @@ impl Frames {
                     // The page is in the pool again, and no read of it was seen.
                     tell(Kind::Create, page, NO_RING, 0);
                 }
-                // The time of the last call stays as it is, so that a later list can correct this one.
+                // Keep the time of the last call, so that a later list can correct this one.
                 let seen_ns = self.held.get(&frame).map_or(0, |held| held.seen_ns);
                 self.holds(frame, page, seen_ns, &mut tell);
             }
@@ -132,7 +133,7 @@ mod tests {
         for place in 0..60 {
             frames.call(&read(place, place, 1), &mut |_| ());
         }
-        // Half of the pages disagree, each by another distance.
+        // Half of the pages give other addresses, each a different one.
         frames.listed(&list(2, (0..60).map(|place| (place + 2 * place * (place % 2), place))), &mut |_| ());
         assert_eq!(frames.counts.used_lists, 0);
     }

@@ -1,8 +1,8 @@
 //! Records a server's page accesses by code in its own process: no root, no kernel, some nanoseconds an access.
 //!
 //! The worker makes a memory that it shares with the server, with a plan in it ([`plan`]). The loader maps a small
-//! library of bufferlab into the server (crate `bufferlab-inside`), which carries the plan out before `main`. A thread
-//! of the worker moves the records into a spool. If the worker is killed, the server goes on, and its rings overwrite
+//! library of bufferlab into the server (crate `bufferlab-inside`), which executes the plan before `main`. A thread of
+//! the worker moves the records into a spool. If the worker is killed, the server goes on, and its rings overwrite
 //! their oldest records.
 
 pub mod plan;
@@ -138,7 +138,7 @@ impl Inside {
             let hint = "name a directory without spaces, colons and dollars with --data-dir";
             TraceError::new("the loader cannot be told this path", path.display().to_string(), hint)
         })?;
-        // Every user may read the library, because the server has another user; the umask may have forbidden it.
+        // Every user may read the library, because the server may run as another user; the umask may have forbidden it.
         let _ = std::fs::remove_file(&path);
         let file = File::options().write(true).create_new(true).mode(0o444).open(&path);
         file.and_then(|mut file| {
@@ -164,7 +164,7 @@ impl Inside {
         Ok(())
     }
 
-    /// Makes sure that the server, which has answered, is recorded.
+    /// Checks that the server is recorded. It must have started and answer statements.
     ///
     /// # Errors
     /// When the server is not recorded, with the reason.

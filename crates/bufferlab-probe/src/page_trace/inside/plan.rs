@@ -25,7 +25,7 @@ pub struct Mapped {
     pub offset: u64,
     /// The part's address, without the load address.
     pub address: u64,
-    /// The part's bytes; of data only their number counts.
+    /// The part's bytes; for data, only their number matters.
     pub bytes: Vec<u8>,
 }
 
@@ -50,7 +50,7 @@ pub struct Program {
     pub data: Vec<(u64, u64, u64)>,
 }
 
-/// The library's work, and the layout of records.
+/// A plan: the changes that the library makes to a program, and the layout of records.
 #[derive(Debug)]
 pub struct Plan {
     segments: Vec<layout::Segment>,
@@ -65,7 +65,7 @@ pub struct Plan {
 /// Makes the plan of a program.
 ///
 /// # Errors
-/// The sentence that says which site cannot be recorded and why.
+/// A sentence that names a site that cannot be recorded, and the reason.
 pub fn plan(program: &Program, settings: &Settings) -> Result<Plan, String> {
     let parts = fetch::parts(settings)?;
     let mut plan = Plan {
@@ -182,17 +182,17 @@ fn address_of_data(program: &Program, offset: u64) -> Option<u64> {
     })
 }
 
-/// The instructions that a patch takes from the program.
+/// The instructions that a patch replaces in the program.
 struct Taken {
     bytes: usize,
-    /// Whether the instruction is a call: it stays, and leads to the trampoline.
+    /// Whether the instruction is a call, which stays in place and is redirected to the trampoline.
     is_call: bool,
     moved: Vec<Instruction>,
     then: Option<u64>,
 }
 
-/// Decides how a site is patched. A near call or jump is led to the trampoline; otherwise instructions of at least five
-/// bytes move there.
+/// Decides how a site is patched. A near call or jump is redirected to the trampoline; otherwise instructions of at
+/// least five bytes move there.
 fn take(place: &Place<'_>) -> Result<Taken, String> {
     let mut decoder = Decoder::with_ip(64, place.code, place.address, ANY);
     let first = decoder.decode();
@@ -204,7 +204,7 @@ fn take(place: &Place<'_>) -> Result<Taken, String> {
     let mut next = first;
     loop {
         bytes += next.len();
-        // Behind a jump only the padding before the next function may be overwritten.
+        // After a jump, only the padding before the next function may be overwritten.
         if ended && next.code() != Code::Int3 && !is_nop(&next) {
             return Err("the code after it belongs to another path".to_owned());
         }
@@ -216,7 +216,7 @@ fn take(place: &Place<'_>) -> Result<Taken, String> {
                 ended = true;
             }
             FlowControl::Interrupt if ended => (),
-            // A call would leave an address in the trampoline on the stack, which no unwinder knows.
+            // A moved call would put an address in the trampoline on the stack, and no unwinder knows that address.
             _ => return Err(format!("{:?} cannot be moved", next.mnemonic())),
         }
         if bytes >= JUMP_BYTES {
@@ -224,7 +224,7 @@ fn take(place: &Place<'_>) -> Result<Taken, String> {
         }
         next = decoder.decode();
     }
-    // `fixups` would take a load from the thread's memory, such as the stack protector's, for that of our slot.
+    // `fixups` would mistake a load from the thread's memory, such as the stack protector's, for a load of the thread's slot.
     let stays = |one: &Instruction| {
         one.is_invalid() || one.memory_base() == Register::EIP || one.segment_prefix() == Register::FS
     };
@@ -287,7 +287,7 @@ fn fixups(code: &[u8]) -> Vec<Fixup> {
 /// Returns the direct branches of a program into covered bytes behind the first one: from and to. There must be none.
 ///
 /// It reads the code from end to end. Data between functions may be read as instructions; such a branch is reported
-/// too, and a person must look.
+/// too, and a person must check it.
 pub fn branches_into(program: &Program, plan: &Plan) -> Vec<(u64, u64)> {
     let inner: Vec<(u64, u64)> = plan.covered().map(|(first, end)| (first + 1, end)).collect();
     let mut found = Vec::new();

@@ -22,7 +22,7 @@ const FAST_BYTES: u64 = RING_BYTES as u64 / 8;
 /// MiB. The memory of further slots counts as the server's.
 const AHEAD: usize = 8;
 const MOST_AHEAD: usize = 62;
-/// Rounds between two looks for processes that ended without freeing their slots.
+/// Rounds between two searches for processes that ended without freeing their slots.
 const ROUNDS_PER_LOOK: u32 = 10;
 /// Counts of the time-stamp counter, about a microsecond, by which a record may be older than the one before it in its
 /// ring. A processor may read its counter before it has finished earlier instructions, and the order of records needs
@@ -52,7 +52,8 @@ struct Slot {
     count: u64,
     /// The number that records in the spool have for the slot's present thread.
     thread: u32,
-    /// Whether the slot lost records, or its server wrote nonsense, so that its other records are useless.
+    /// Whether the slot lost records, or the server wrote invalid values into it, so that its other records are
+    /// useless.
     is_over: bool,
 }
 
@@ -111,7 +112,7 @@ impl Reader {
         let gone = if looks_for_dead { self.gone() } else { Vec::new() };
         let ends: Vec<u64> =
             (0..self.slots.len()).map(|slot| self.shared.slot(slot).write.load(Ordering::Acquire)).collect();
-        // Records up to these ends were made before this look at the clocks.
+        // Records up to these ends were made before this reading of the clocks.
         let time = self.clock.look();
         let mut fullest = 0;
         for (number, end) in ends.into_iter().enumerate() {
@@ -155,8 +156,7 @@ impl Reader {
         }
     }
 
-    /// Looks for slots that came into use, and takes memory for the next ones. A thread takes the first slot that it
-    /// can have.
+    /// Finds slots that came into use, and takes memory for the next ones. A thread takes the first free slot.
     fn grow(&mut self) {
         let others = &self.shared.states()[self.slots.len()..];
         let new = others.iter().take_while(|state| state.load(Ordering::Acquire) != FREE).count();
@@ -193,8 +193,8 @@ fn is_gone(process: libc::pid_t) -> bool {
         && std::io::Error::last_os_error().raw_os_error() == Some(libc::ESRCH)
 }
 
-/// Ties the processor's time-stamp counter to CLOCK_MONOTONIC. The time of a count between two looks at both clocks
-/// lies on the line through these looks.
+/// Ties the processor's time-stamp counter to CLOCK_MONOTONIC. The time of a count between two readings of both clocks
+/// is interpolated linearly.
 #[derive(Debug)]
 struct Clock {
     before: (u64, u64),
@@ -206,7 +206,7 @@ impl Clock {
         Self { before: counter_and_clock(), ns_per_count: 0.0 }
     }
 
-    /// Looks at both clocks; records made since the last look have their times on the new line.
+    /// Reads both clocks; returns a function that gives the time of each count since the last reading, in nanoseconds.
     fn look(&mut self) -> impl Fn(u64) -> u64 + use<> {
         let now = counter_and_clock();
         let (counts, ns) = (now.0.saturating_sub(self.before.0), now.1.saturating_sub(self.before.1));

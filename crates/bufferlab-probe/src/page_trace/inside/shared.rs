@@ -21,8 +21,8 @@ pub(super) struct Shared {
     place: *mut u8,
 }
 
-// SAFETY: all that changes in the memory is atomic, but for the records of a ring, which are not written after their
-// publication.
+// SAFETY: all values that change in the memory are atomic, except the records of a ring, which are not written after
+// their publication.
 unsafe impl Send for Shared {}
 // SAFETY: as for `Send`.
 unsafe impl Sync for Shared {}
@@ -47,7 +47,7 @@ impl Shared {
         if unsafe { libc::ftruncate(descriptor.as_raw_fd(), ALL_BYTES as libc::off_t) } != 0 {
             return Err(refused());
         }
-        // If a server shortened the file, SIGBUS would end this process at its next look.
+        // If a server shortened the file, SIGBUS would end this process at its next access.
         let seals = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_SEAL;
         // SAFETY: the call only takes rights away from the file's users.
         if unsafe { libc::fcntl(descriptor.as_raw_fd(), libc::F_ADD_SEALS, seals) } != 0 {
@@ -82,7 +82,7 @@ impl Shared {
         unsafe { &*self.place.cast::<Header>() }
     }
 
-    /// Gives a sign of life, because the server waits only for a reader that lives.
+    /// Updates the reader's sign of life. The server waits only for a reader with a recent one.
     pub fn live(&self) {
         self.header().heartbeat_ns.store(monotonic_ns(), Ordering::Relaxed);
     }

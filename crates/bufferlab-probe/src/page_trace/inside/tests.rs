@@ -1,4 +1,5 @@
-//! Runs every shape of a patched site in this process, on random states of the processor, before and after.
+//! Runs every shape of a patched site in this process, on random states of the processor, and compares it with the code
+//! before the patch.
 
 use std::arch::global_asm;
 use std::sync::Mutex;
@@ -47,7 +48,7 @@ static PROCESSOR: AtomicU64 = AtomicU64::new(0);
 static ENTRY: AtomicU64 = AtomicU64::new(0);
 static OWN_STACK: AtomicU64 = AtomicU64::new(0);
 static KEPT: AtomicU64 = AtomicU64::new(0);
-/// The statics above serve one test at a time, and so does the library's own memory.
+/// Only one test at a time may use the statics above and the library's own memory.
 static ALONE: Mutex<()> = Mutex::new(());
 /// Signals that came, and how many of these came inside a trampoline or code that it calls.
 static SIGNALS: AtomicU64 = AtomicU64::new(0);
@@ -182,7 +183,7 @@ impl Memory {
 
 type Write = fn(&mut CodeAssembler, CodeLabel) -> Result<(), iced_x86::IcedError>;
 
-/// The shapes of sites in page_sites.toml, and those of other builds. The label is behind the site.
+/// The shapes of sites in page_sites.toml, and those of other builds. The label is right after the site.
 const SHAPES: [(&str, Write); 10] = [
     ("a call", |code, behind| code.call(behind)),
     ("a near jump", |code, behind| {
@@ -226,7 +227,7 @@ const SHAPES: [(&str, Write); 10] = [
     }),
 ];
 
-/// Returns a page of code: the site, and behind it, and at 0x200, jumps to where the state is kept again.
+/// Returns a page of code: the site, and jumps to the code that saves the state, right after the site and at 0x200.
 fn victims_code(write: Write) -> Result<Vec<u8>, iced_x86::IcedError> {
     let land = bufferlab_test_land as *const () as u64;
     let mut code = CodeAssembler::new(64)?;
@@ -250,7 +251,7 @@ fn victims_code(write: Write) -> Result<Vec<u8>, iced_x86::IcedError> {
     Ok(bytes)
 }
 
-/// A victim in memory: its code is that of a file, as a program's is.
+/// A victim in memory: its code is mapped from a file, as a program's is.
 struct Victim {
     base: u64,
     program: Program,
@@ -276,7 +277,7 @@ impl Victim {
     fn run(&self, before: &Processor) -> Box<Processor> {
         let mut state = Box::new(before.clone());
         ENTRY.store(self.base + CODE_AT, Ordering::Relaxed);
-        // SAFETY: the code jumps to where the state is kept again, with any registers.
+        // SAFETY: with any values of registers, the code jumps to the code that saves the state.
         unsafe { bufferlab_test_run(&raw mut *state) };
         state.flags &= ARITHMETIC_FLAGS;
         state
@@ -538,7 +539,7 @@ fn a_thread_whose_reader_is_gone_waits_once_and_never_again() {
     shared.free(0, std::process::id() + 1);
     assert_eq!(shared.states()[0].load(Ordering::Relaxed), USED);
     slow::end_thread();
-    // The slot's next owner is not taken for this process before its own process is noted.
+    // Until the slot's next owner has stored its process ID, the slot must not seem to be this process's.
     assert_eq!(slot.process.load(Ordering::Relaxed), 0);
 }
 

@@ -12,8 +12,8 @@ use iced_x86::{Code, IcedError, Instruction, MemoryOperand, Register};
 
 use super::super::fetch::{Fetch, Kept, Part};
 
-/// Stands for the distance of a thread's slot from the thread's base, until the library knows the distance. Without a
-/// base register it takes four bytes, although it is 0.
+/// A placeholder for the distance of a thread's slot from the thread's base, which the library fills in. Without a base
+/// register it takes four bytes, although it is 0.
 pub(super) const SLOT_OFFSET: i32 = 0;
 /// Bytes below the stack's pointer that belong to a leaf function (System V ABI for AMD64, 3.2.2).
 const RED_ZONE: i32 = 128;
@@ -27,8 +27,8 @@ pub(super) struct Job<'a> {
     pub parts: &'a [Part],
     /// The value to fetch for each part.
     pub fetches: &'a [Fetch],
-    /// Whether the site is a call, which leads here instead. Flags and the memory below the stack's pointer are then
-    /// unused, and the return address is on the stack.
+    /// Whether the site is a call, whose target is now this trampoline. Flags and the memory below the stack's pointer
+    /// are then unused, and the return address is on the stack.
     pub is_call: bool,
     /// The instructions that were moved here.
     pub moved: &'a [Instruction],
@@ -83,7 +83,7 @@ impl Maker<'_> {
             self.code.push(register)?;
         }
         if !self.job.is_call {
-            // Cheaper than pushf and popf; the other flags are not changed here.
+            // This is cheaper than pushf and popf, and the trampoline does not change the other flags.
             self.code.lahf()?;
             self.code.seto(gpr8::al)?;
             self.code.push(rax)?;
@@ -113,13 +113,13 @@ impl Maker<'_> {
         pushed + if self.job.is_call { 8 } else { 8 + RED_ZONE }
     }
 
-    /// Returns the place on the stack of a register that was put aside; none if it was not.
+    /// Returns the place on the stack of a register that the trampoline saved; none if it did not save it.
     fn aside(&self, register: Register) -> Option<i32> {
         let at = USED.iter().rev().position(|used| *used == register)?;
         Some(8 * at as i32 + if self.job.is_call { 0 } else { 8 })
     }
 
-    /// Writes the record: `r10` is the slot, `r11` the bytes written before.
+    /// Writes the record: `r10` is the slot, `r11` the bytes written to the slot so far.
     fn record(&mut self) -> Result<(), IcedError> {
         self.code.and(gpr32::r11d, (RING_BYTES - 1) as i32)?;
         self.code.lea(r11, qword_ptr(r10 + r11 + HEAD_BYTES as i32))?;
@@ -158,10 +158,10 @@ impl Maker<'_> {
             },
             Fetch::Memory(distance, inner) => match **inner {
                 Fetch::Register(Register::RSP) => self.load(bytes, rsp + (self.depth() + *distance)),
-                // The frame's pointer, if the register is one, is never null.
+                // If this register is the frame's pointer, it is never null.
                 Fetch::Register(Register::RBP) => self.load(bytes, whole(Register::RBP) + *distance),
                 ref inner => {
-                    // The kernel reads nothing at null, and neither may we.
+                    // Read nothing at null, as the kernel's probes do.
                     let mut null = self.code.create_label();
                     self.fetch(inner, 8)?;
                     self.code.test(rax, rax)?;
@@ -184,7 +184,7 @@ impl Maker<'_> {
         }
     }
 
-    /// Asks the cold path for a slot with room. Without a slot the access is not recorded.
+    /// Calls the cold path for a slot with room. Without a slot the access is not recorded.
     fn cold(&mut self, cold: &mut CodeLabel, record: CodeLabel, restore: CodeLabel) -> Result<(), IcedError> {
         self.code.set_label(cold)?;
         let entry = MemoryOperand::with_base_displ(Register::RIP, self.job.cold.cast_signed());

@@ -1,7 +1,8 @@
-//! The counter of gets, and the instructions that raise it.
+//! Finds the counter of page gets in a binary, and the instructions that raise it.
 //!
-//! PostgreSQL names it (`pgBufferUsage`). InnoDB's is found from the name of the status variable that shows it: the
-//! table of status variables leads to its address, or to the place of a copy and so to the copy's source.
+//! PostgreSQL exports it by name (`pgBufferUsage`). For InnoDB's, the search begins at the name of the status variable
+//! that shows it. The table of status variables has the counter's address, or the address of a copy, whose source is
+//! the counter.
 
 use std::collections::{HashMap, HashSet};
 
@@ -10,10 +11,10 @@ use iced_x86::{Instruction, Mnemonic, OpKind, Register};
 use super::program::{Function, Program};
 
 const STATUS_VARIABLE: &str = "buffer_pool_read_requests";
-/// Functions of InnoDB that get a page, where the table leads nowhere.
+/// Functions of InnoDB that get a page, for builds in which the table of status variables does not lead to the counter.
 const GETS: [&str; 4] =
     ["buf_page_optimistic_get", "buf_page_get_known_nowait", "buf_page_try_get", "buf_page_get_gen"];
-/// The same of MariaDB from 10.5 on.
+/// The same functions in MariaDB from 10.5 on.
 const GETS_OF_MARIADB: [&str; 5] =
     ["buf_page_get_low", "buf_page_get_gen", "buf_page_try_get", "buf_page_free", "btr_search_guess_on_hash"];
 /// The most instructions between the read of a counter and the store of its copy.
@@ -36,13 +37,13 @@ pub enum Counter {
 pub struct Raise {
     /// The address of the instruction.
     pub at: u64,
-    /// The register that is added; none: a constant.
+    /// The register that is added; none if a constant is added.
     pub by: Option<Register>,
     address: Option<u64>,
     field: Option<u64>,
 }
 
-/// Returns the counter of gets of InnoDB, and the way that led to it.
+/// Returns InnoDB's counter of gets, and a description of how it was found.
 pub fn of_innodb(program: &Program, all: &[Raise]) -> Option<(Counter, String)> {
     if let Some((address, functions)) = common_address(program, all).filter(|(_, functions)| *functions > 1) {
         return Some((
@@ -57,7 +58,7 @@ pub fn of_innodb(program: &Program, all: &[Raise]) -> Option<(Counter, String)> 
         ));
     }
     let entries = program.texts(STATUS_VARIABLE).into_iter().flat_map(|text| program.pointers_to(text));
-    // Other tables name it, too, such as that of monitors.
+    // Other tables, such as that of monitors, contain the variable's name, too.
     let mut shown: Vec<u64> = entries.filter_map(|entry| program.pointer_at(entry + 8)).collect();
     shown.retain(|value| !program.is_code(*value));
     shown.sort_unstable();
@@ -74,7 +75,7 @@ fn of_status(program: &Program, all: &[Raise], shown: u64) -> Option<(Counter, S
     if !raised.is_empty() {
         return Some((Counter::At(shown), way));
     }
-    // More functions get pages than raise any of the counters around it.
+    // Choose the source that most functions raise: more functions raise the counter of gets than any counter near it.
     let functions = |address: &u64| {
         let raised = raises(all, Counter::At(*address));
         raised
@@ -89,8 +90,8 @@ fn of_status(program: &Program, all: &[Raise], shown: u64) -> Option<(Counter, S
     Some((Counter::At(source), format!("{way}, a copy of what is at {source:#x}")))
 }
 
-/// Returns the number in memory that most functions of MariaDB from 10.5 on which get pages raise, and how many do. It has
-/// one pool, `buf_pool`, and so an address.
+/// Returns the address of the number that most of MariaDB's functions that get pages raise, and how many raise it. It
+/// is for versions from 10.5 on, which have one pool, `buf_pool`, so that the counter has a fixed address.
 fn common_address(program: &Program, all: &[Raise]) -> Option<(u64, usize)> {
     let mut raised: HashMap<u64, HashSet<u64>> = HashMap::new();
     for raise in all.iter().filter(|raise| raise.by.is_none()) {
@@ -102,8 +103,8 @@ fn common_address(program: &Program, all: &[Raise]) -> Option<(u64, usize)> {
     raised.into_iter().map(|(address, functions)| (address, functions.len())).max_by_key(|(at, all)| (*all, *at))
 }
 
-/// Returns the field that most functions which get pages raise, and their number. Functions of MariaDB from 10.5 on, which
-/// pass a page_id_t as one number, raise the count of a page's users, too.
+/// Returns the field that most of the functions that get pages raise, and how many raise it. Returns none for MariaDB
+/// from 10.5 on, which passes a page_id_t as one number: its functions raise the count of a page's users, too.
 fn common_field(program: &Program) -> Option<(u64, usize)> {
     if program.function_named(GETS[3]).and_then(|one| one.symbol.as_deref()).is_some_and(passes_one_number) {
         return None;
@@ -142,7 +143,7 @@ pub fn all(program: &Program) -> Vec<Raise> {
 pub fn raises(all: &[Raise], counter: Counter) -> Vec<Raise> {
     let wanted = |raise: &&Raise| match counter {
         Counter::At(at) => raise.address == Some(at),
-        // A sum that is added to a field elsewhere is another thing at the same distance.
+        // Exclude instructions that add a register: their field is another one at the same distance.
         Counter::Field(field) => raise.field == Some(field) && raise.by.is_none(),
     };
     all.iter().filter(wanted).copied().collect()
@@ -164,7 +165,7 @@ fn field_added(program: &Program, raise: &Raise) -> Option<u64> {
             && one.memory_displacement64() > 64
             && !matches!(one.memory_base(), Register::RIP | Register::RSP | Register::RBP)
     };
-    // The compiler may have moved the addition away from its condition: it stands behind a jump there.
+    // The compiler may have moved the addition away from its condition: it is then behind a jump.
     code.iter().find(from_field).map(Instruction::memory_displacement64)
 }
 
@@ -192,7 +193,7 @@ fn each_memory(program: &Program, function: &Function, mut take: impl FnMut(&Ins
         let address = if one.is_ip_rel_memory_operand() {
             Some(one.ip_rel_memory_address())
         } else if one.memory_base() == Register::None {
-            // A program that is not moved names its numbers by their addresses.
+            // A program that is not position-independent refers to its data by absolute addresses.
             (one.segment_prefix() == Register::None).then(|| one.memory_displacement64())
         } else {
             known.get(&one.memory_base()).map(|base| base.wrapping_add(one.memory_displacement64()))

@@ -1,5 +1,6 @@
-//! Where to look for the sites of a build of MariaDB that names no function: near the code that names the files
-//! of InnoDB's pool, and what raises the counter of gets. Which of it is a site, only an experiment can show.
+//! Lists places that may be sites in a build of MariaDB without names of functions. They are near code that refers to
+//! the names of InnoDB's source files for the pool, or in code that raises the counter of gets. Only an experiment can
+//! show which of them are sites.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -14,19 +15,19 @@ use super::values::{self, Values};
 use super::{Place, Try, byte_at, mariadb, room};
 use crate::tracefs::TraceError;
 
-/// The files whose functions make pages and let them go. Assertions name them.
+/// The source files whose functions make and evict pages. Assertions contain the files' names.
 const FILES: [&str; 4] = ["buf/buf0buf.cc", "buf/buf0lru.cc", "buf/buf0rea.cc", "buf/buf0flu.cc"];
-/// The functions around one that names such a file which are looked at, too: the compiler keeps a file's functions
-/// together, and most assert nothing.
+/// The number of functions to examine around one that refers to such a file: the compiler keeps a file's functions
+/// together, and most have no assertion.
 const AROUND: usize = 12;
-/// The functions around one of buf0lru.cc whose calls are looked at: those of buf0rea.cc follow (fewer than 20).
+/// The number of functions around one of buf0lru.cc whose calls to examine: those of buf0rea.cc follow (fewer than 20).
 const AROUND_READS: usize = 40;
 const READER: &str = "buf/buf0lru.cc";
-/// The instructions before a call among which its sixth argument is put into its register.
+/// The number of instructions before a call in which to look for the move into the register of its sixth argument.
 const BEFORE_CALL: usize = 24;
-/// The most bytes of a function that does no more than to count: those that call it get the page.
+/// The most bytes of a function that only counts: the functions that call it get the page.
 const SMALL: u64 = 64;
-/// The instructions behind a raise at which all gets may come by, with or without a transaction.
+/// The number of instructions after a raise in which to look for one that all gets pass, with or without a transaction.
 const BEHIND: usize = 64;
 
 /// An entry of a function, or a call.
@@ -37,33 +38,33 @@ pub struct Candidate {
     pub place: Place,
     /// The offset in the file of the function that has the place.
     pub function_offset: u64,
-    /// Of a call, the address that is called; 0 of an entry.
+    /// For a call, the address that is called; 0 for an entry.
     pub callee: u64,
 }
 
 /// A function that counts a get.
 #[derive(Clone, Debug, Serialize)]
 pub struct Getter {
-    /// The place behind the count; an instruction that is passed as often.
+    /// The place after the count, at an instruction that is executed as often.
     pub site: Place,
-    /// Another place for code in the server, where a jump has no room at the first.
+    /// Another place, for recording inside the server, if a jump has no room at `site`.
     pub inside: Option<Place>,
-    /// The function's entry, where the kernel emulates its first instruction.
+    /// The function's entry, if the kernel emulates its first instruction.
     pub entry: Option<Place>,
-    /// Places that lead to the count or that it leads to, with the registers that surely have an address there.
+    /// Places before and after the count on its path, with the registers that certainly hold an address there.
     pub before: Vec<Try>,
-    /// Places behind it, some of which are passed without the count.
+    /// Places after the count; some of them are reached without the count, too.
     pub behind: Vec<Place>,
 }
 
-/// What an experiment tries.
+/// The places that an experiment tries.
 #[derive(Clone, Debug, Serialize)]
 pub struct Experiment {
     /// The fields of the records.
     pub fields: Vec<String>,
     /// The modes of gets that want a page only if it is in the pool.
     pub modes_if_in_pool: Vec<u8>,
-    /// Functions that may make a page or let one go.
+    /// Functions that may make or evict a page.
     pub entries: Vec<Candidate>,
     /// Calls that may read a page.
     pub calls: Vec<Candidate>,
@@ -73,10 +74,10 @@ pub struct Experiment {
     pub counts_transactions: bool,
 }
 
-/// Returns what an experiment on a build of MariaDB tries.
+/// Returns the places to try in an experiment on a build of MariaDB.
 ///
 /// # Errors
-/// When the file is not a binary of MariaDB, or shows neither files nor the counter of gets.
+/// When the file is not a binary of MariaDB, or contains neither the files' names nor the counter of gets.
 pub fn experiment(binary: &Path) -> Result<Experiment, TraceError> {
     let program = Program::read(binary)?;
     let raised = counter::all(&program);
@@ -122,8 +123,8 @@ pub fn experiment(binary: &Path) -> Result<Experiment, TraceError> {
     })
 }
 
-/// Returns the numbers of the functions that name each of [`FILES`], or jump to a part of a function that does: a compiler
-/// puts assertions elsewhere.
+/// Returns, for each of [`FILES`], the numbers of the functions that refer to its name. Includes functions that jump to
+/// a part that does so, because a compiler moves assertions away from their function.
 fn naming(program: &Program) -> BTreeMap<&'static str, Vec<usize>> {
     let texts: BTreeMap<u64, &str> =
         FILES.iter().flat_map(|file| program.texts_ending(file).into_iter().map(|at| (at, *file))).collect();
@@ -155,7 +156,7 @@ fn naming(program: &Program) -> BTreeMap<&'static str, Vec<usize>> {
     found
 }
 
-/// Returns the numbers of the functions around those that name some files, in their order.
+/// Returns the numbers of the functions around those that refer to some files, in their order.
 fn around(
     named: &BTreeMap<&'static str, Vec<usize>>,
     distance: usize,
@@ -194,7 +195,7 @@ fn calls_with_six(program: &Program, function: &Function) -> Vec<Candidate> {
     let is_tail =
         |one: &Instruction| is_jump(one) && !(function.start..function.end).contains(&one.near_branch_target());
     let calls = || code.iter().enumerate().filter(|(_, one)| is_call(one) || is_tail(one));
-    // Another call of the same function may find its argument where an earlier path has put it.
+    // For another call of the same function, an earlier path may have set the argument.
     let callees: BTreeSet<u64> =
         calls().filter(|(at, _)| has_six(*at)).map(|(_, one)| one.near_branch_target()).collect();
     let found = calls().map(|(_, one)| one).filter(|one| callees.contains(&one.near_branch_target()));
@@ -218,7 +219,8 @@ fn callers(program: &Program, callee: &Function) -> Vec<u64> {
     program.functions.iter().flat_map(calls).collect()
 }
 
-/// Returns a function that counts a get at an address, by itself or by a call, with the `site` that is passed as often.
+/// Returns a function that counts a get at an address, by itself or by a call. Its `site` is executed as often as the
+/// count.
 fn getter(
     program: &Program,
     binary: &Path,
@@ -256,7 +258,7 @@ mod tests {
 
     const TEXT: u64 = 0x20_000;
 
-    /// A program of these functions, with the path of a file of InnoDB's pool at [`TEXT`].
+    /// Returns a program of these functions, with the path of a source file of InnoDB's pool at [`TEXT`].
     fn of_pool(functions: &[&Write]) -> Program {
         let mut made = program(&functions.iter().map(|one| ("", *one)).collect::<Vec<_>>());
         let bytes = b"/src/storage/innobase/buf/buf0lru.cc\0another\0".to_vec();
@@ -281,7 +283,7 @@ mod tests {
         let asserts = |code: &mut CodeAssembler| {
             code.push(rbx)?;
             code.test(rdi, rdi)?;
-            // The first function, which names the file, is a part of this one that the compiler put elsewhere.
+            // The first function, which refers to the file's name, is a part of this one that the compiler moved away.
             code.jne(CODE_AT)?;
             code.ret()
         };

@@ -1,4 +1,4 @@
-//! Which places in which functions are sites of MySQL, and of MariaDB up to 10.4, by their names and the counter of gets.
+//! Finds the sites of MySQL, and of MariaDB up to 10.4, by the names of functions and the counter of gets.
 //!
 //! Later versions of MariaDB pass a page as one number: see mariadb.rs.
 
@@ -17,13 +17,13 @@ pub(super) const READ_AHEADS: [&str; 5] = [
     "buf_read_ibuf_merge_pages",
 ];
 
-/// The functions that get a page and raise the counter of gets themselves; the second asks the adaptive hash index.
+/// The functions that get a page and raise the counter of gets themselves; the second uses the adaptive hash index.
 const GETS: [&str; 5] =
     ["buf_page_optimistic_get", HASH_INDEX, "buf_page_get_known_nowait", "buf_page_try_get", "buf_page_try_get_func"];
 /// The function that gets a page through the adaptive hash index.
 pub(super) const HASH_INDEX: &str = "btr_search_guess_on_hash";
 
-/// The function that reads a page, and the functions by which it does that.
+/// The function that reads a page, and the functions that it calls to do so.
 pub(super) const READS: &str = "buf_read_page_low";
 const READS_FILES: [&str; 2] = ["fil_io", "_fil_io"];
 
@@ -77,8 +77,8 @@ pub fn innodb(program: &Program, all: &[Raise], counter: Option<Counter>) -> Pro
     for raise in counter.map_or_else(Vec::new, |counter| raises(all, counter)) {
         let Some(function) = program.function_at(raise.at) else { continue };
         let name = function.name();
-        // The entry of buf_page_get_gen is a site already; buf_page_get_zip is only for compressed tables. Other names
-        // are of other counters, at the same distance.
+        // The entry of buf_page_get_gen is a site already; buf_page_get_zip is only for compressed tables. Functions
+        // with other names raise other counters at the same distance.
         if !GETS.contains(&&*name) {
             continue;
         }
@@ -89,7 +89,7 @@ pub fn innodb(program: &Program, all: &[Raise], counter: Option<Counter>) -> Pro
             _ => (None, None),
         };
         let Some(mut site) = beside(program, function, &raise, "get") else {
-            // An attempt, which ends early where the page is just leaving.
+            // The entry shows attempts to get a page; an attempt fails early if the page is just leaving the pool.
             let place = |argument: Option<Register>, other: &str| argument.map_or_else(|| other.to_owned(), short);
             sites.extend(entry_of(program, function).map(|address_of_entry| Proposal {
                 at: name.clone(),
@@ -112,15 +112,16 @@ pub fn innodb(program: &Program, all: &[Raise], counter: Option<Counter>) -> Pro
         sites.push(site);
     }
     let fields = r#"["space:u32", "page:u32", "mode:u8", "latch:u8"]"#;
-    // The enumeration Page_fetch of MySQL from 8.0 on, before it the numbers BUF_GET_IF_IN_POOL (buf0buf.h).
+    // MySQL from 8.0 on has the enumeration Page_fetch; earlier versions have numbers such as BUF_GET_IF_IN_POOL
+    // (buf0buf.h).
     let modes_if_in_pool =
         if gets.is_some_and(|symbol| symbol.contains("Page_fetch")) { &[2, 3, 5] } else { &[11, 12, 15] };
     Proposals { fields, modes_if_in_pool, sites }
 }
 
-/// Returns a site at the entry of [`REMOVES`] where the build does not name it: it is static, and `buf_LRU_free_page`
-/// (buf0lru.cc) goes on only where it returned true. The entry of `buf_LRU_free_page` itself is an attempt, which ends
-/// early where another thread has fixed the page.
+/// Returns a site at the entry of [`REMOVES`], which is static, in a build that does not name it. It is the unnamed
+/// function whose result `buf_LRU_free_page` (buf0lru.cc) tests before it goes on. The entry of `buf_LRU_free_page`
+/// itself would show attempts, which fail early if another thread has fixed the page.
 pub(super) fn removing(program: &Program, fetch: Vec<String>) -> Option<Proposal> {
     let tries = program.function_named("buf_LRU_free_page")?;
     let code = program.instructions(tries);
@@ -136,8 +137,9 @@ pub(super) fn removing(program: &Program, fetch: Vec<String>) -> Option<Proposal
     Some(Proposal { at: REMOVES.to_owned(), kinds: vec!["evict"], address: first, fetch, why, ..Proposal::default() })
 }
 
-/// Returns the function that reads a page, and the address of the function by which it does that. `buf_read_page_low` (buf0rea.cc) is
-/// static in most builds: there it is what `buf_read_page` calls without a name, of what itself calls `fil_io`.
+/// Returns the function that reads a page, and the address of the function that it calls to do so. `buf_read_page_low`
+/// (buf0rea.cc) is static in most builds: there it is the unnamed function that `buf_read_page` calls and that itself
+/// calls `fil_io`.
 pub(super) fn reading(program: &Program) -> Option<(&Function, u64)> {
     let files = READS_FILES.iter().find_map(|name| program.function_named(name))?.start;
     let calls_files = |function: &&Function| {

@@ -1,6 +1,6 @@
-//! Which places in which functions are sites of MariaDB from 10.5 on, by the names that a build has kept.
+//! Finds the sites of MariaDB from 10.5 on, by the names of functions that a build has kept.
 //!
-//! A page is one number there, page_id_t (buf0types.h): the tablespace in its upper half.
+//! There a page has one number, page_id_t (buf0types.h), with the tablespace in its upper half.
 
 use iced_x86::Register;
 
@@ -14,18 +14,19 @@ const NONE: &str = "\\0";
 pub(super) const FIELDS: &str = r#"["page_id:u64", "mode:u8", "latch:u8", "frame:u64"]"#;
 /// BUF_GET_IF_IN_POOL, BUF_PEEK_IF_IN_POOL and BUF_GET_IF_IN_POOL_OR_WATCH (buf0buf.h).
 pub(super) const MODES_IF_IN_POOL: &[u8] = &[11, 12, 15];
-/// The function by which a page is read.
+/// The function that these versions call to read a page.
 const READS_FILES: [&str; 1] = ["fil_space_t::io"];
-/// The functions that get a page by their first argument, also if they find none. The first is part of the second in some
-/// builds.
+/// The functions that get the page of their first argument. Their entries also see gets that find no page. The first is
+/// part of the second in some builds.
 const GETS: [&str; 2] = ["buf_page_get_low", "buf_page_get_gen"];
-/// The function that gets a page by its second argument, behind the pool, also if it finds none (from 10.6.16 on).
+/// The function that gets the page of its second argument, after the pool (from 10.6.16 on). Its entry also sees gets
+/// that find no page.
 const FIXES: &str = "buf_pool_t::page_fix";
 /// The function that frees a page in its tablespace, and empties it if it is in the pool.
 const FREES: &str = "buf_page_free";
-/// The function that gets a page again whose frame the caller knows. The server does not count that.
+/// The function that gets a page again whose frame the caller knows. The server does not count such gets.
 const OPTIMISTIC: &str = "buf_page_optimistic_get";
-/// The functions that the one above calls where it gets the page; their calls have no room for other outcomes.
+/// The functions that the one above calls only when it gets the page.
 const BEHIND_OPTIMISTIC: [&str; 2] = ["buf_page_make_young_if_needed", "mtr_t::page_lock_upgrade"];
 
 /// The registers of the first six arguments (System V ABI for AMD64, 3.2.3).
@@ -46,7 +47,7 @@ pub fn mariadb(program: &Program, all: &[Raise], counter: Option<Counter>) -> Pr
     for raise in &raised {
         let Some(function) = program.function_at(raise.at) else { continue };
         let name = function.name();
-        // Only compressed tables pass buf_page_get_zip.
+        // Only compressed tables use buf_page_get_zip.
         if !GETS.contains(&&*name) && ![FIXES, "buf_page_get_zip"].contains(&&*name) {
             sites.extend(counted(program, function, raise, &Values::of(program, function, &entered)));
         }
@@ -54,7 +55,7 @@ pub fn mariadb(program: &Program, all: &[Raise], counter: Option<Counter>) -> Pr
     sites.extend(optimistic(program, &entered));
     sites.extend(entry(program, &["buf_page_create_low", "buf_page_create"], "create", fetch("%di", NONE, NONE, NONE)));
     sites.extend(entry(program, &[REMOVES], "evict", fetch("+0(%di)", NONE, NONE, "%di")));
-    // The compiler may have made the first a part of the others.
+    // The compiler may have inlined the first into the others.
     for name in [READS, "buf_read_page"].into_iter().chain(READ_AHEADS) {
         sites.extend(calls(program, name, &READS_FILES, &["read"], &fetch("+0(%r9)", NONE, NONE, "%r9")));
     }
@@ -88,8 +89,8 @@ fn counted(program: &Program, function: &Function, raise: &Raise, values: &Value
     Some(site)
 }
 
-/// Returns the sites of the gets that the server does not count: where [`OPTIMISTIC`] has the page. None if the compiler
-/// made the function that it calls there a part of it.
+/// Returns the sites of the gets that the server does not count: the calls in [`OPTIMISTIC`] once it has the page.
+/// Returns none if the compiler inlined the functions that it calls there.
 fn optimistic(program: &Program, entered: &std::collections::BTreeSet<u64>) -> Vec<Proposal> {
     let Some(function) = program.function_named(OPTIMISTIC) else { return Vec::new() };
     if BEHIND_OPTIMISTIC.iter().any(|name| program.function_named(name).is_none()) {
@@ -123,7 +124,7 @@ fn place_of(symbol: &str, wanted: &str) -> Option<usize> {
     None
 }
 
-/// Returns what follows a name with its length before it.
+/// Skips a name that has its length before it; returns the rest of the text.
 fn without_name(text: &str) -> Option<&str> {
     let digits = text.bytes().take_while(u8::is_ascii_digit).count();
     text.get(digits + text[..digits].parse::<usize>().ok()?..)

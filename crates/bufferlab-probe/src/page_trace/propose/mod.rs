@@ -1,6 +1,6 @@
-//! Proposes the sites of a build that no table lists, from the names and counters that its binary shows.
+//! Proposes the sites of a build that no table lists, from the names and counters in its binary.
 //!
-//! A proposal is a guess. `bufferlab learn` proves it on a private server, or tools/find-sites shows it to a person.
+//! A proposal is a guess: `bufferlab learn` checks it on a private server, or tools/find-sites prints it for a person.
 
 pub mod counter;
 pub mod experiment;
@@ -33,7 +33,7 @@ pub struct Place {
     pub byte: u8,
 }
 
-/// A proposed site, with what page_sites.toml has of a site.
+/// A proposed site, with the fields that page_sites.toml has for a site.
 #[derive(Clone, Debug, Serialize)]
 pub struct ProposedSite {
     /// The name of the function, or a question mark.
@@ -45,15 +45,15 @@ pub struct ProposedSite {
     pub place: Place,
     /// The places of the values, in the kernel's notation; a question mark where they are not known.
     pub fetch: Vec<String>,
-    /// Another place for code in the server, where a jump has no room at the first.
+    /// Another place, for recording inside the server, if a jump has no room at `place`.
     pub inside: Option<Place>,
-    /// The offset of the function in the file: sites of one function have it in common.
+    /// The offset of the function in the file, which is the same for all sites of a function.
     pub function_offset: u64,
     /// The reason, as a phrase.
     pub why: String,
     /// Places where a register may have the address of the page, if that is not known at the site.
     pub tries: Vec<Try>,
-    /// Whether the server does not count what passes here.
+    /// Whether the server's counter of gets leaves out the accesses at this site.
     pub uncounted: bool,
 }
 
@@ -118,7 +118,7 @@ fn proposed(program: &Program, binary: &Path, site: &Proposal) -> Option<Propose
     let place = |address| Place { offset: program.offset_of(address), byte: byte_at(program, address) };
     let inside = match room(program, binary, site.address) {
         Ok(()) => None,
-        // The instruction behind the call whose answer the site asks about: from there on nothing that is fetched changes.
+        // Use the instruction after the call whose result the site tests: from there on, no fetched value changes.
         Err(_) => {
             let code = program.instructions(function);
             let before = code.iter().take_while(|one| one.ip() < site.address);
@@ -149,10 +149,10 @@ pub fn byte_at(program: &Program, address: u64) -> u8 {
     program.bytes_at(address).and_then(|bytes| bytes.first()).copied().unwrap_or(0)
 }
 
-/// Returns whether a jump has room at an address, so that a server can record itself there; else why not.
+/// Returns whether a jump has room at an address, so that a server can record itself there.
 ///
 /// # Errors
-/// The reason, as a phrase.
+/// The reason why it has no room, as a phrase.
 pub fn room(program: &Program, binary: &Path, address: u64) -> Result<(), String> {
     let site = Site {
         at: "it".to_owned(),

@@ -24,11 +24,11 @@ pub struct Part {
     pub executable: bool,
 }
 
-/// A function, or a part of one that the compiler put elsewhere.
+/// A function, or a part of one that the compiler moved away from it.
 pub struct Function {
     /// The address of the first byte.
     pub start: u64,
-    /// The address behind the last byte.
+    /// The address after the last byte.
     pub end: u64,
     /// The symbol at its start, as the compiler wrote it.
     pub symbol: Option<String>,
@@ -161,7 +161,7 @@ impl Program {
         Decoder::with_ip(64, &bytes[..length], function.start, DecoderOptions::NONE).into_iter().collect()
     }
 
-    /// Returns the addresses of a text that ends, and follows another that ends.
+    /// Returns the addresses of a text with a zero byte before and after it.
     pub fn texts(&self, text: &str) -> Vec<u64> {
         let wanted = [b"\0", text.as_bytes(), b"\0"].concat();
         let found = |part: &Part| -> Vec<u64> {
@@ -171,7 +171,7 @@ impl Program {
         self.parts.iter().flat_map(found).collect()
     }
 
-    /// Returns the addresses of texts that end so.
+    /// Returns the addresses of texts that end with `end`.
     pub fn texts_ending(&self, end: &str) -> Vec<u64> {
         let wanted = [end.as_bytes(), b"\0"].concat();
         let begin_of = |part: &Part, at: usize| {
@@ -189,7 +189,7 @@ impl Program {
     pub fn pointers_to(&self, address: u64) -> Vec<u64> {
         let mut places: Vec<u64> =
             self.pointers.iter().filter(|(_, value)| **value == address).map(|(at, _)| *at).collect();
-        // A program that is not moved has them in its file.
+        // A program that is not position-independent has the pointers in its file.
         for part in self.parts.iter().filter(|part| !part.executable) {
             let words = part.bytes.chunks_exact(8).enumerate();
             places.extend(

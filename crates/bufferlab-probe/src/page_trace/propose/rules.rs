@@ -1,7 +1,7 @@
-//! Which places in which functions of a family are sites, by their names, their calls and the counters that they raise.
+//! Finds the sites of a build by the names of functions, their calls and the counters that they raise.
 //!
-//! Values at an entry or a call stand in the registers of the calling convention (System V ABI for AMD64, 3.2.3). A
-//! question mark stands for a value that only a reader of the code can find.
+//! At an entry or a call, values are in the registers of the calling convention (System V ABI for AMD64, 3.2.3). A
+//! question mark means a value that only a person who reads the code can find.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -24,10 +24,10 @@ pub struct Proposal {
     pub fetch: Vec<String>,
     /// The reason, as a phrase.
     pub why: String,
-    /// Where a page may be found that no argument names: the address of an instruction that leads to the site or that it
-    /// leads to, and the registers that have an address there.
+    /// Places to look for the page if no argument holds it: the address of an instruction before or after the site on
+    /// its path, and the registers that hold an address there.
     pub tries: Vec<(u64, Vec<String>)>,
-    /// Whether the server does not count what passes here.
+    /// Whether the server's counter of gets leaves out the accesses at this site.
     pub is_uncounted: bool,
 }
 
@@ -41,7 +41,7 @@ pub struct Proposals {
     pub sites: Vec<Proposal>,
 }
 
-/// The instructions before a raise among which a place is looked for where a register has the address of the page.
+/// The number of instructions before a raise in which to look for a place where a register holds the page's address.
 const INSTRUCTIONS_BEFORE: usize = 24;
 
 /// Returns the sites of a build of PostgreSQL. `usage` is where `pgBufferUsage` is.
@@ -84,8 +84,8 @@ pub fn postgres(program: &Program, all: &[Raise], usage: u64) -> Proposals {
     Proposals { fields, modes_if_in_pool: &[], sites }
 }
 
-/// Puts the place of what shows the read's ring into a site: from 16 on the IOContext, up to 15 the strategy. Returns none
-/// for a read of a temporary table.
+/// Adds to a site the place of the value that shows the read's ring: the IOContext from 16 on, the strategy up to 15.
+/// Returns none for a read of a temporary table.
 ///
 /// `ReadBuffer_common` of 15 has the strategy as its sixth argument. Later versions count a read by
 /// `pgstat_count_io_op_time(object, context, ...)`, right behind the call. The value that is moved into its second argument
@@ -104,7 +104,8 @@ fn with_ring(program: &Program, mut site: Proposal) -> Option<Proposal> {
     let behind = code.iter().position(|one| one.ip() > site.address).unwrap_or(code.len());
     let call = code[behind..].iter().position(|one| is_call(one) && one.near_branch_target() == counts);
     let between = &code[behind..behind + call.unwrap_or(0)];
-    // Local buffers of temporary tables (IOOBJECT_TEMP_RELATION) are none of the pool's, where the compiler parted them.
+    // The compiler made a separate path for temporary tables (IOOBJECT_TEMP_RELATION), whose local buffers are not in
+    // the pool.
     if moved_into(between, Register::RDI).as_deref() == Some("\\1") {
         return None;
     }
@@ -114,7 +115,7 @@ fn with_ring(program: &Program, mut site: Proposal) -> Option<Proposal> {
     Some(site)
 }
 
-/// Returns what the last move into an argument's register moves there, behind the last call: a register, a place on the
+/// Returns the source of the last move into an argument's register after the last call: a register, a place on the
 /// stack, or a constant.
 fn moved_into(code: &[Instruction], argument: Register) -> Option<String> {
     let since = code.iter().rev().take_while(|one| !is_call(one));
@@ -148,8 +149,10 @@ fn kept_of(code: &[Instruction], argument: Register) -> Option<String> {
     })
 }
 
-/// Returns a site at the jump behind `PinBuffer`'s question whether the session has the page pinned. Without its name
-/// `PinBuffer` is what most functions that count a hit call, of those that begin with such a question.
+/// Returns a site at the jump after `PinBuffer`'s test whether the session has pinned the page. If the build lacks the
+/// name,
+/// `PinBuffer` is found among functions that begin with such a test: it is the one that most functions that count a hit
+/// call.
 fn pin_buffer(program: &Program, hits: &[Raise]) -> Option<Proposal> {
     let mut called: BTreeMap<u64, usize> = BTreeMap::new();
     let mut counting: Vec<&Function> = hits.iter().filter_map(|raise| program.function_at(raise.at)).collect();
@@ -189,12 +192,13 @@ fn pin_buffer(program: &Program, hits: &[Raise]) -> Option<Proposal> {
     })
 }
 
-/// Returns the jump that follows a function's first call, where that depends on whether the call returned anything.
+/// Returns the jump that follows a function's first call, if the jump depends on whether the call returned a null
+/// value.
 fn question(code: &[Instruction]) -> Option<&Instruction> {
     let call = code.iter().position(is_call)?;
     let soon = code.get(call + 1..call + 5)?;
     let test = soon.iter().position(|one| one.mnemonic() == Mnemonic::Test && one.op0_register() == Register::RAX)?;
-    // Moves change no flags, and may stand between the question and the jump.
+    // Moves change no flags, so they may be between the test and the jump.
     let mut behind = code[call + 2 + test..].iter().skip_while(|one| one.mnemonic() == Mnemonic::Mov);
     behind.next().filter(|one| one.flow_control() == FlowControl::ConditionalBranch)
 }
@@ -239,7 +243,7 @@ pub(super) fn calls(
     found.flat_map(to).collect()
 }
 
-/// Returns the calls of a function in the functions that raise a counter.
+/// Returns the calls of `callee` in the functions that raise a counter.
 fn calls_where(
     program: &Program,
     raised: &[Raise],
@@ -272,8 +276,9 @@ pub(super) fn calls_to(
     code.iter().filter(to).map(site).collect()
 }
 
-/// Returns a site on the way of a raise: the next instruction that the kernel emulates. If the function returns before one
-/// it is the last before the raise on all ways to it. None if there is neither.
+/// Returns a site on the path of a raise: the next instruction that the kernel emulates. If the function returns before
+/// such an instruction, the site is the last one before the raise that is on all paths to it. Returns none if there is
+/// neither.
 pub(super) fn beside(program: &Program, function: &Function, raise: &Raise, kind: &'static str) -> Option<Proposal> {
     let code = program.instructions(function);
     let (before, from) = code.split_at(code.partition_point(|one| one.ip() < raise.at));
@@ -293,7 +298,8 @@ pub(super) fn beside(program: &Program, function: &Function, raise: &Raise, kind
     Some(Proposal { at: function.name(), kinds: vec![kind], address: site.ip(), why, ..Proposal::default() })
 }
 
-/// Returns the places around a raise where a register may name the page: the site, and what the kernel emulates before it.
+/// Returns the places around a raise where a register may hold the page's address: the site, and the instructions
+/// before the raise that the kernel emulates.
 pub(super) fn tries(values: &Values, raise: u64, site: u64) -> Vec<(u64, Vec<String>)> {
     let before = values.code().iter().rev().skip_while(|one| one.ip() >= raise).take(INSTRUCTIONS_BEFORE);
     let places = before.filter(|one| is_emulated(one)).map(Instruction::ip);

@@ -1,4 +1,5 @@
-//! Small programs with the shapes that servers have: their counters and sites are found, and wrong sites are refused.
+//! Tests on small programs with the code patterns of servers: their counters and sites are found, and wrong sites
+//! refused.
 
 use std::collections::HashMap;
 use std::fs;
@@ -25,7 +26,7 @@ const TEXT: u64 = 0x8001;
 
 pub(super) type Write = dyn Fn(&mut CodeAssembler) -> Result<(), iced_x86::IcedError>;
 
-/// A program of these functions, one after another, whose status table shows the number at [`SHOWN`].
+/// Returns a program of these functions, one after another, whose status table shows the number at [`SHOWN`].
 pub(super) fn program(functions: &[(&str, &Write)]) -> Program {
     let mut code = Vec::new();
     let mut known = Vec::new();
@@ -163,7 +164,7 @@ fn a_page_leaves_where_the_function_that_frees_it_asks_one_without_a_name() {
     };
     let frees = |code: &mut CodeAssembler| {
         code.mov(rbx, rdi)?;
-        // A named function that answers too, and one without a name whose answer nobody wants.
+        // Call a function with a name whose result is tested too, and one without a name whose result is not tested.
         for (callee, is_asked) in [(CODE_AT, true), (CODE_AT + 2, false), (CODE_AT + 2, true)] {
             code.call(callee)?;
             if is_asked {
@@ -226,7 +227,8 @@ fn names_are_those_for_people() {
 /// The place of PostgreSQL's counters in these programs.
 const USAGE: u64 = 0x9000;
 
-/// The sites of a program whose second function calls `smgrread` between `before` and `behind`, and counts a read.
+/// Returns the sites of a program whose second function calls `smgrread` between `before` and `behind`, and counts a
+/// read.
 fn reads(counts_by_context: bool, before: &'static Write, behind: &'static Write) -> Vec<rules::Proposal> {
     let stub = |code: &mut CodeAssembler| code.ret();
     let read = |code: &mut CodeAssembler| {
@@ -247,7 +249,7 @@ fn reads(counts_by_context: bool, before: &'static Write, behind: &'static Write
     sites
 }
 
-/// The places of the strategy, its type and the IOContext.
+/// Returns the places of the strategy, its type and the IOContext, as text.
 fn ring(sites: &[rules::Proposal]) -> String {
     assert_eq!(sites.len(), 1);
     sites[0].fetch[8..].join(" ")
@@ -272,7 +274,7 @@ fn a_read_up_to_15_has_its_strategy_where_the_function_keeps_its_sixth_argument(
 
 #[test]
 fn a_read_from_16_on_has_the_io_context_with_which_it_is_counted() {
-    /// Counts, with this move into the second argument.
+    /// Writes a call that counts, with this move into its second argument.
     fn counts(code: &mut CodeAssembler, object: u32, context: &Write) -> Result<(), iced_x86::IcedError> {
         context(code)?;
         code.mov(edi, object)?;
@@ -294,7 +296,7 @@ fn a_read_from_16_on_has_the_io_context_with_which_it_is_counted() {
     assert!(of_temporary.is_empty(), "pages of temporary tables are none of the pool's");
 }
 
-/// The values at each mark of a function, in their order: where its second argument is, and the registers that have an
+/// Returns the facts at each mark of a function, in order: where its second argument is, and the registers that hold an
 /// address. Another function jumps to its entry, or to its first mark.
 fn told(to_a_mark: bool, write: &Write) -> Vec<(String, String)> {
     let stub = |code: &mut CodeAssembler| code.ret();
@@ -310,17 +312,17 @@ fn told(to_a_mark: bool, write: &Write) -> Vec<(String, String)> {
     marks(&program).into_iter().map(at).collect()
 }
 
-/// Where the second argument is at each mark.
+/// Returns where the second argument is at each mark.
 fn arguments(write: &Write) -> Vec<String> {
     told(false, write).into_iter().map(|(argument, _)| argument).collect()
 }
 
-/// The registers that have an address at each mark.
+/// Returns the registers that hold an address at each mark.
 fn addresses(write: &Write) -> Vec<String> {
     told(false, write).into_iter().map(|(_, addresses)| addresses).collect()
 }
 
-/// Jumps over this code or goes through it, and marks where both ways meet.
+/// Writes a conditional jump over this code, and a mark where both paths meet.
 fn perhaps(code: &mut CodeAssembler, write: &Write) -> Result<(), iced_x86::IcedError> {
     let mut on = code.create_label();
     code.test(rdx, rdx)?;
@@ -459,7 +461,8 @@ fn a_loop_leaves_what_all_its_rounds_leave() {
 
 #[test]
 fn a_jump_by_a_table_may_lead_to_what_nothing_else_leads_to() {
-    /// A jump over two arms of a table, of which the second overwrites the kept value, to where all meet.
+    /// Writes a jump by a table to two branches, the second of which overwrites the kept value, and a place where all
+    /// paths meet.
     fn chosen(code: &mut CodeAssembler, jump: &Write) -> Result<(), iced_x86::IcedError> {
         let mut end = code.create_label();
         code.mov(rbx, rsi)?;
@@ -582,7 +585,7 @@ fn a_damaged_binary_is_refused_or_read_and_nothing_else() {
     for length in (0..whole.len()).step_by(997) {
         attempt(&whole[..length], true);
     }
-    // The file's head, those of its segments, and those of its sections: words, and each byte of what comes first.
+    // Damage the headers of the file, its segments and its sections: each byte below 0x100, and each word after it.
     for at in (0..0x40 + 13 * 56).chain(sections..whole.len()).step_by(8) {
         let bytes = if at < 0x100 { 1 } else { 8 };
         for (from, length) in (at..at + 8).step_by(bytes).map(|from| (from, bytes)) {

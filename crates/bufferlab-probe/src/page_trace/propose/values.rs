@@ -1,7 +1,8 @@
-//! The facts that are certain about a function's values at an instruction, whichever way led there.
+//! Finds facts that are certain about a function's values at an instruction, whichever path led there.
 //!
-//! Two facts are followed forwards through a function, over all its ways: a place still has an argument, and a register
-//! has an address that the code itself has read from. So code that reads there reads memory of the server.
+//! It follows two facts forwards through a function, over all paths: a place still holds an argument, and a register
+//! holds an address that the code itself has read from. A site that reads at such an address reads the server's own
+//! memory.
 
 use std::collections::BTreeSet;
 
@@ -20,9 +21,9 @@ enum Place {
 /// A fact about a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Fact {
-    /// It is the argument that this register has at the entry.
+    /// The value is the argument that this register holds at the function's entry.
     Argument(Register),
-    /// The code has read from this address.
+    /// The value is an address from which the code has read.
     Address,
 }
 
@@ -36,7 +37,7 @@ pub struct Values {
 
 const ARGUMENTS: [Register; 6] =
     [Register::RDI, Register::RSI, Register::RDX, Register::RCX, Register::R8, Register::R9];
-/// The registers that a called function gives back (System V ABI for AMD64, 3.2.1).
+/// The registers whose values a called function preserves (System V ABI for AMD64, 3.2.1).
 const KEPT: [Register; 6] = [Register::RBX, Register::RBP, Register::R12, Register::R13, Register::R14, Register::R15];
 
 impl Values {
@@ -86,7 +87,7 @@ impl Values {
         })
     }
 
-    /// Returns the registers that have an address at an instruction, those first that calls leave as they are.
+    /// Returns the registers that hold an address at an instruction; first those whose values calls preserve.
     pub fn addresses(&self, address: u64) -> Vec<String> {
         let found = self.at(address).filter(|(_, fact)| *fact == Fact::Address).map(|(place, _)| *place);
         let mut registers: Vec<Register> = found
@@ -103,7 +104,8 @@ impl Values {
     }
 }
 
-/// Returns where a jump by a table may lead: to what nothing else leads to, but for padding. None without such a jump.
+/// Returns the possible targets of jumps by a table: instructions that no other code leads to, except padding. Empty
+/// without such a jump.
 fn by_table(code: &[Instruction]) -> Vec<u64> {
     if code.iter().all(|one| one.flow_control() != FlowControl::IndirectBranch) {
         return Vec::new();
@@ -128,7 +130,7 @@ fn jumps(one: &Instruction) -> bool {
     matches!(one.flow_control(), FlowControl::ConditionalBranch | FlowControl::UnconditionalBranch)
 }
 
-/// Returns the facts behind an instruction.
+/// Returns the facts after an instruction, from those before it.
 fn changed(one: &Instruction, mut facts: Facts, infos: &mut InstructionInfoFactory) -> Facts {
     if is_call(one) || one.is_call_near_indirect() {
         facts.retain(|(place, _)| match place {
@@ -184,7 +186,8 @@ fn place_of(one: &Instruction, operand: u32) -> Option<Place> {
     }
 }
 
-/// Returns the addresses inside functions to which other functions jump: a compiler puts seldom parts elsewhere.
+/// Returns the addresses inside functions to which other functions jump: compilers rarely move a part of a function
+/// away.
 pub fn entered(program: &Program) -> BTreeSet<u64> {
     let mut found = BTreeSet::new();
     for function in &program.functions {

@@ -1,5 +1,5 @@
-//! Records of this test program by the kernel, in both ways: their values, their processes, and the losses of a full
-//! buffer.
+//! Tests of the kernel's records of this test program, in both ways of attaching: values, processes, and losses of a
+//! full buffer.
 
 use std::arch::asm;
 
@@ -104,7 +104,7 @@ fn threads_and_children_that_begin_later_are_recorded_where_sessions_are_process
         call(100);
         std::thread::spawn(|| call(200)).join().expect("it ends");
         let sessions = [in_a_child(|| call(400)), in_a_child(|| call(800))];
-        // A child of a session is no session.
+        // The child of a session is not a session.
         let grandchild = in_a_child(|| {
             in_a_child(|| call(1));
         });
@@ -150,7 +150,7 @@ fn another_process_of_the_binary_is_counted_where_sessions_are_processes_and_els
     }
 }
 
-/// Calls the function with these registers; bx is the compiler's own. The register dx leads nowhere.
+/// Calls the function with these registers; bx is the compiler's own. The register dx holds no valid address.
 fn call_with(di: u64, si: u64, r8: u64, bx: u64) {
     // SAFETY: the function changes nothing, and what the call itself changes is named or put back.
     unsafe {
@@ -165,7 +165,7 @@ fn call_with(di: u64, si: u64, r8: u64, bx: u64) {
     }
 }
 
-/// The registers of [`call_with`] and the memory that they lead to.
+/// The registers of [`call_with`] and the memory to which they point.
 struct Place {
     memory: Box<[u64; 4]>,
     di: u64,
@@ -173,7 +173,7 @@ struct Place {
 }
 
 impl Place {
-    /// Returns a site's name of a value, and the value; `shape` chooses it.
+    /// Returns the notation with which a site fetches a value, and the value; `shape` chooses them.
     fn named(&self, shape: usize) -> (&'static str, u64) {
         let [first, second, third, _] = *self.memory;
         match shape {
@@ -207,7 +207,8 @@ proptest! {
         let [first, second, third] = memory;
         let mut place = Place { memory: Box::new([first, second, third, 0]), di, bx };
         place.memory[3] = place.memory.as_ptr() as u64;
-        // Types and the bytes that a record keeps of each, 0 for a truth. The decoder needs the first two fields whole.
+        // Types and the bytes that a record keeps of each, 0 if a record keeps only whether it is zero. The decoder
+        // needs the first two fields whole.
         let types = [("u8", 1), ("u16", 2), ("u32", 4), ("u64", 8), ("u64", 0)];
         let mut asked = settings(&probed);
         let mut expected = Vec::new();
