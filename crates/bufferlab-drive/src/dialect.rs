@@ -1,8 +1,8 @@
 //! Dialects are data: SQL text in files, one named section per statement of a workload's catalogue.
 //!
-//! The files of a workload stand in `dialects/<dialect>/<workload>/`. Files that several dialects share stand in
-//! separate folders, and are written in MySQL's dialect. A section starts with a line `-- name: <statement>` and holds
-//! one statement. An engine's [`Dialect`] holds the words that differ from the shared files; this file knows no engine.
+//! The files of a workload are in `dialects/<dialect>/<workload>/`. Files that several dialects share are in separate
+//! folders, and are written in MySQL's dialect. A section starts with a line `-- name: <statement>` and holds one
+//! statement. An engine's [`Dialect`] holds the words that differ from the shared files; this file knows no engine.
 
 use std::collections::HashMap;
 
@@ -14,10 +14,11 @@ use crate::failure::{Failure, FailureKind};
 /// Every file of `dialects/`: its path in that folder, and its text.
 const FILES: &[(&str, &str)] = &include!(concat!(env!("OUT_DIR"), "/dialects.rs"));
 
-/// Pairs of words and their replacements. A `%` matches any text, which stands at the `%` of the replacement, too.
+/// Pairs of words and their replacements. A `%` matches any text, which then takes the place of the `%` in the
+/// replacement.
 pub type Words = &'static [(&'static str, &'static str)];
 
-/// The SQL of one engine: where its files stand, and how its words differ.
+/// The SQL of one engine: where its files are, and how its words differ from those of shared files.
 #[derive(Clone, Copy, Debug)]
 pub struct Dialect {
     /// The engine's name in messages.

@@ -19,13 +19,13 @@ use crate::sample_rows::{Counts, Merged};
 /// The number of times that the driver retries a transaction before the run fails.
 const MAX_RETRIES: u32 = 1000;
 
-/// Longest wait for an arrival that the driver does in one piece. Between the pieces of a longer wait it looks for
+/// Longest wait for an arrival that the driver does without a break. It splits a longer wait, and checks in between for
 /// requests of the sampler, and for a request to stop.
 const LONGEST_WAIT_NS: u64 = 5_000_000;
 /// A transaction that takes longer than this is long: [`Driver::was_long`] then asks the caller to check its time
 /// limit.
 const LONG_NS: u64 = 10_000_000;
-/// Length of one piece of a longer wait. At least 1 ms of the wait is left after it, in which the driver wakes up
+/// Length of one part of a longer wait. At least 1 ms of the wait is left after it, in which the driver wakes up
 /// exactly on time.
 const CUT_WAIT_NS: u64 = 4_000_000;
 
@@ -225,8 +225,8 @@ impl<C: Client, K: Clock> Driver<C, K> {
         self.workload.prefill_step(&mut self.client)
     }
 
-    /// Starts the schedule, if there is one, and measures waits from now on, so that the edge of the window before this
-    /// call is not a wait. Until this call the driver runs a closed loop.
+    /// Starts the schedule, if there is one, and measures waits from now on, so that the time of sampling the window's
+    /// edge before this call is not a wait. Until this call the driver runs a closed loop.
     pub fn start_arrivals(&mut self) {
         self.ended_ns.fill(self.clock.now_ns());
         if let Some(open) = &mut self.open {

@@ -1,4 +1,5 @@
-//! Several drivers, one thread and one connection each, which run together for a segment and then stand still.
+//! Several drivers, one thread and one connection each, which run together for a segment and then are idle (they "stand
+//! still").
 //!
 //! When a segment begins and ends, every driver is between two transactions. A segment starts the drivers' threads and
 //! waits until they have ended, so that nothing moves at the edges of a window. Meanwhile the drivers share three
@@ -28,8 +29,8 @@ use crate::sampler::{Inside, Telling};
 /// statements.
 const UNSTICK_AFTER: Duration = Duration::from_secs(2);
 
-/// The scoreboard to which drivers write their tallies, with the number of the sampler's last question that asks them
-/// to.
+/// The scoreboard to which drivers write their tallies, with the number of the sampler's last question: its request for
+/// the tallies.
 pub struct Scoreboard {
     asked: AtomicU64,
     steps: Vec<Counter>,
@@ -43,8 +44,8 @@ struct Told {
     merged: Merged,
     /// The number of the last question that each driver has answered; none while the driver stands still.
     answered: Vec<Option<u64>>,
-    /// The whole answer of a driver with the engine in its thread to the last question: the engine's counters and the
-    /// driver's tallies, of one moment. Other drivers leave it empty.
+    /// The answer to the last question of a driver whose thread runs the engine: the engine's counters and the driver's
+    /// tallies, of one moment. Other drivers leave it empty.
     answer: Vec<Reading>,
 }
 
@@ -81,8 +82,8 @@ impl Scoreboard {
         self.transactions[index].set(driver.transactions());
     }
 
-    /// Hands the driver's tallies over as its answer to `question`. If `engine` has counters, of an engine in the
-    /// driver's own thread, both together are the whole answer.
+    /// Hands the driver's tallies over as its answer to `question`. If the engine runs in the driver's thread, `engine`
+    /// has its counters, and the answer is both together.
     fn tell<C: Client, K: Clock>(
         &self,
         index: usize,

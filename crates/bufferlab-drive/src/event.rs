@@ -93,7 +93,7 @@ pub enum Event {
         /// The status text as the engine wrote it.
         text: String,
     },
-    /// A sign of life during work that sends nothing else. The parent takes a silent worker for dead.
+    /// A sign of life during work that sends nothing else. The parent process treats a silent worker as dead.
     Alive {
         /// A short description of the work.
         phase: &'static str,

@@ -76,15 +76,15 @@ pub struct Gate {
 }
 
 impl Gate {
-    /// Makes a gate for a pool of `frames` frames. It takes counts every `window_transactions` transactions, and stays
-    /// shut for at least `at_least` transactions.
+    /// Makes a gate for a pool of `frames` frames. It takes counts every `window_transactions` transactions, and does
+    /// not open before `at_least` transactions.
     pub fn new(frames: u64, window_transactions: u64, at_least: u64) -> Self {
         assert!(window_transactions > 0, "a window of the gate has transactions");
         Gate { frames, window_transactions, at_least, misses: 0, windows: Vec::new() }
     }
 
-    /// Takes the misses of the prefill, which reads tables before the first transaction. They fill the pool, and count
-    /// in no window.
+    /// Notes the misses of the prefill, which reads tables before the first transaction. They fill the pool, and belong
+    /// to no window.
     pub fn prefill(&mut self, misses: u64) {
         assert!(self.windows.is_empty(), "tables are read before the first of {} windows", self.windows.len());
         self.misses += misses.min(self.frames);
@@ -261,7 +261,7 @@ mod tests {
         }
     }
 
-    /// The gate's rules, each over all windows so far, as the comments above say them.
+    /// Applies the gate's rules as the comments above state them, each over all windows so far.
     fn naive(frames: u64, at_least: u64, windows: &[(u64, u64)]) -> Option<GateEnd> {
         let misses = |from: usize, to: usize| windows[from..to].iter().map(|&(misses, _)| misses).sum::<u64>();
         let count = windows.len();

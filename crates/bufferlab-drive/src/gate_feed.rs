@@ -23,15 +23,15 @@ pub struct GateFeed {
 }
 
 impl GateFeed {
-    /// Makes a gate for a pool of `frames` frames, which stays shut for `at_least` transactions. No transaction has
-    /// ended yet, and the engine's counts are `counted`.
+    /// Makes a gate for a pool of `frames` frames, which does not open before `at_least` transactions. No transaction
+    /// has ended yet, and the engine's counts are `counted`.
     pub fn new(frames: u64, at_least: u64, counted: Window) -> Self {
         let Window { misses, dropped } = counted;
         let gate = Gate::new(frames, GATE_WINDOW, at_least);
         GateFeed { gate, last: (0, misses), fed: misses, dropped, end: None }
     }
 
-    /// Takes the misses of the prefill, which the engine counted before the first poll.
+    /// Notes the misses of the prefill, which the engine counted before the first poll.
     pub fn prefill(&mut self, misses: u64) {
         self.gate.prefill(misses);
     }
@@ -41,7 +41,7 @@ impl GateFeed {
         transactions / GATE_WINDOW > self.last.0 / GATE_WINDOW
     }
 
-    /// Takes a poll: `transactions` transactions have ended since the beginning, and the engine's counts are now
+    /// Processes a poll: `transactions` transactions have ended since the beginning, and the engine's counts are now
     /// `counted`. Returns the ending of the warm-up, if it has ended.
     pub fn look(&mut self, transactions: u64, counted: Window) -> Option<GateEnd> {
         let (from, from_misses) = self.last;

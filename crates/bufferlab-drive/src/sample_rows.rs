@@ -64,7 +64,7 @@ impl Merged {
         }
     }
 
-    /// Takes one driver's counters of one transaction type, and the driver's times since its last hand-over.
+    /// Stores one driver's counters of one transaction type, and adds the driver's times since its last hand-over.
     pub fn take(
         &mut self,
         driver: usize,
@@ -82,7 +82,7 @@ impl Merged {
         }
     }
 
-    /// Takes the nanoseconds since a driver's next arrival was due; none before its schedule starts.
+    /// Stores the nanoseconds since a driver's next arrival was due; none before its schedule starts.
     pub fn set_lag(&mut self, driver: usize, lag_ns: Option<u64>) {
         self.lag_ns[driver] = lag_ns;
     }

@@ -44,7 +44,7 @@ pub trait Inside {
     fn counted(&mut self) -> Window;
 }
 
-/// The questions to an engine at the edges of windows, asked on the thread of the run.
+/// The parts of an engine that a sample at an edge of a window reads, on the thread of the run.
 pub trait AtEdge {
     /// Returns the engine, if it runs inside the thread that drives it.
     fn inside(&mut self) -> Option<&mut dyn Inside> {
@@ -60,7 +60,7 @@ pub trait AtEdge {
     }
 }
 
-/// An engine without questions at the edges.
+/// An engine of which edges read nothing more.
 impl AtEdge for () {}
 
 /// The present part of the run: its phase, its drivers and the number of their steps.
@@ -74,7 +74,8 @@ struct Stage {
     board: Option<Arc<dyn Telling>>,
 }
 
-/// The drivers' board, the engine's counters and the host's probes, with the receiver of samples.
+/// The sampler of a run: the drivers' scoreboard, the engine's counters and the host's probes, and the receiver of
+/// samples.
 pub struct Sampler<'a> {
     stage: Mutex<Stage>,
     engine: Mutex<Option<Box<dyn EngineCounters>>>,
@@ -85,7 +86,7 @@ pub struct Sampler<'a> {
     wake: Condvar,
 }
 
-/// The name under which engines' counters stand in samples.
+/// The name that engines' counters have in samples.
 const ENGINE: &str = "engine";
 
 /// Returns the row of a sample that has no counters of the engine.
@@ -114,7 +115,7 @@ impl<'a> Sampler<'a> {
 
     /// Begins a part of the run, in which the drivers of `board` take at most `total` steps.
     pub fn enter(&self, phase: Phase, board: Option<Arc<dyn Telling>>, total: u64) {
-        // A sample that has begun belongs to the part before.
+        // Wait for a sample that has begun: it belongs to the previous part.
         let _turn = lock(&self.engine);
         let first = board.as_ref().map_or(0, |board| board.steps());
         *lock(&self.stage) = Stage { phase: phase.clone(), total, first, board };
@@ -180,7 +181,7 @@ impl<'a> Sampler<'a> {
         let t_s = (self.seconds_now)();
         let mut values = Vec::with_capacity(512);
         if let Some(Err(failure)) = engine.as_mut().map(|engine| engine.read(&mut values)) {
-            // The run itself finds the error; this sample says why it has no counters.
+            // The run itself finds the error; this sample has only the reason why it has no counters.
             values.clear();
             values.push(unread(&failure.to_string()));
         }

@@ -1,6 +1,6 @@
 //! The statements that make a workload's tables and indexes, in a dialect.
 //!
-//! A workload's `schema.sql` makes its tables, in any order, and on SQLite their indexes. Indexes on servers stand in
+//! A workload's `schema.sql` makes its tables, in any order, and on SQLite their indexes. The indexes on servers are in
 //! `indexes.sql`. A load makes only the tables that its population has.
 
 use bufferlab_workload::population::{ColumnKind, Population};

@@ -63,7 +63,7 @@ impl NaiveLru {
     }
 }
 
-/// A client that notes the reads of the prefill, and answers each with one row.
+/// A client that records the reads of the prefill, and answers each with one row.
 #[derive(Default)]
 struct Listener(Vec<i64>);
 

@@ -194,7 +194,8 @@ fn check_rows(seen: &Seen) {
     }
 }
 
-/// Checks that the ways to a free page add up to the searches for one, if the server counts all of them.
+/// Checks that the counts of all ways to get a free page add up to the searches for one, if the server has these
+/// counters.
 fn check_victims(seen: &Seen) {
     let grown = |metric: &str| seen.grown("measure", metric, "");
     let metric = |name: &str| grown(&format!("innodb_metric_buffer_lru_{name}"));

@@ -93,7 +93,7 @@ impl Template {
         common(&self.head).chain(repeated).chain(common(&self.tail))
     }
 
-    /// Returns true when these two calls agree in every parameter that stands outside of the repeated part.
+    /// Returns true when these two calls agree in every parameter outside of the repeated part.
     fn may_join(&self, batch: &Batch, one: usize, other: usize) -> bool {
         params_of(&self.head)
             .chain(params_of(&self.tail))

@@ -117,7 +117,7 @@ pub(super) fn connect_to_load(target: &Target) -> Result<Conn, Failure> {
     unbound(open(target, Some(&target.database), Purpose::Load)?, target)
 }
 
-/// Connects for questions that wait for no lock: each answer must come within
+/// Connects for statements that wait for no lock: each answer must come within
 /// [`ANSWER_WITHIN`](super::error::ANSWER_WITHIN).
 ///
 /// # Errors

@@ -135,8 +135,8 @@ const METRIC_LEVELS: [&str; 4] = [
     "innodb_metric_log_max_modified_age_sync",
 ];
 
-/// Metrics that own a set: the server counts a set's members only while the set's owner is on. The other owners stand
-/// in [`METRICS`].
+/// Metrics that own a set: the server counts a set's members only while the set's owner is on. [`METRICS`] lists the
+/// other owners.
 const OWNERS: [&str; 1] = ["buffer_flush_batch_scanned"];
 
 const READS: &str = "innodb_buffer_pool_reads";
@@ -195,7 +195,7 @@ impl DemandMisses {
         Ok((self.last, sum.max(0) as u64))
     }
 
-    /// Returns the connection, for other questions at the edges.
+    /// Returns the connection, for other statements at the edges of windows.
     pub fn control(&mut self) -> &mut Control {
         &mut self.control
     }

@@ -1,4 +1,4 @@
-//! Says what a server's or a connection's error means for a run. The numbers are those of mysql's
+//! Maps errors of a server or a connection to their meaning for a run. The numbers are those of mysql's
 //! include/mysqld_error.h and errmsg.h.
 
 use std::io;

@@ -1,8 +1,8 @@
 //! A second handle of a connection's socket, with which other code bounds or ends the wire's wait for an answer.
 //!
 //! A stopped server (SIGSTOP, a frozen cgroup or virtual machine) keeps its connections open and does not answer. It
-//! gets [`ANSWER_WITHIN`](super::error::ANSWER_WITHIN) for questions that it can answer at once. Other statements have
-//! no time limit, because they may wait for locks; they end when another connection has found the server silent.
+//! gets [`ANSWER_WITHIN`](super::error::ANSWER_WITHIN) to answer statements that wait for nothing. Other statements
+//! have no time limit, because they may wait for locks; they end when another connection has found the server silent.
 
 use std::io;
 use std::net::Shutdown;
@@ -77,8 +77,8 @@ impl Lines {
         Ok(line)
     }
 
-    /// Takes the failure of a connection. If the failure is the server's silence, cuts all connections, because a wait
-    /// on any of them would last for ever.
+    /// Handles the failure of a connection. If the failure is the server's silence, cuts all connections, because a
+    /// wait on any of them would last for ever.
     pub fn met(&self, failure: &Failure) {
         if failure.hint != SERVER_SILENT_HINT {
             return;

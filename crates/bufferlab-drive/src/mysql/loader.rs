@@ -102,7 +102,8 @@ fn create_database(target: &Target) -> Result<Conn, Failure> {
     unbound(control, target)
 }
 
-/// Returns the statement that makes a table in this storage engine; none: in InnoDB, as it is written.
+/// Returns the statement that makes a table in this storage engine. If none is given, the table stays in InnoDB, which
+/// the statement names.
 fn made_in(create: &str, engine: Option<&str>) -> String {
     engine.map_or_else(|| create.to_owned(), |engine| create.replace(IN_INNODB, &format!("ENGINE = {engine}")))
 }

@@ -77,7 +77,7 @@ pub(super) enum Purpose {
     Work,
     /// A workload's statements, which may load a "file" that this client sends.
     Load,
-    /// Questions: one statement at a time, whose text may have any UTF-8 character.
+    /// Control statements of Python: one at a time, whose text may have any UTF-8 character.
     Ask,
 }
 
@@ -234,8 +234,8 @@ pub(super) fn login(
     wire.reply(&response(head, capabilities, target, asked, greeting.plugin, &proof))?;
     let security = target.security.clone().unwrap_or_default();
     prove(&mut wire, &security, password, greeting.plugin, greeting.nonce)?;
-    // Only questions limit the time of sending: a load may send more than the server takes within any limit. The caller
-    // limits the time of reading.
+    // Only control statements limit the time of sending: a load may send more than the server takes within any limit.
+    // The caller limits the time of reading.
     let sent_within = within.filter(|_| asked.purpose == Purpose::Ask);
     wire.stream().set_timeouts(within, sent_within).map_err(MysqlError::from)?;
     wire.logged_in(asked.limit_bytes);

@@ -1,5 +1,5 @@
-//! MySQL and MariaDB: the wire protocol, the client over prepared statements, counters, Python's questions, and the
-//! loader.
+//! MySQL and MariaDB: the wire protocol, the client over prepared statements, counters, Python's control sessions, and
+//! the loader.
 
 pub mod client;
 pub mod coalesce;

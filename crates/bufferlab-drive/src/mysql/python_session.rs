@@ -1,5 +1,5 @@
-//! A session of Python's, for questions to MySQL or MariaDB. Each question is a statement as text, whose whole answer
-//! comes within limits of time and size.
+//! A control session of Python at a MySQL or MariaDB server. It sends single statements as text, and limits the time
+//! and the size of each whole answer.
 
 use std::io::ErrorKind;
 use std::os::fd::{AsFd, AsRawFd, RawFd};
@@ -16,7 +16,7 @@ use crate::tls::TlsError;
 /// `ER_CLIENT_INTERACTION_TIMEOUT`.
 const ENDS: [u16; 3] = [1053, 1927, 4031];
 
-/// A session for questions, outside of runs.
+/// A control session, outside of runs.
 pub struct Questions {
     conn: Conn,
     limits: Limits,

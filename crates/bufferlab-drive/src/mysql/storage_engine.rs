@@ -1,7 +1,7 @@
 //! The counters of a server whose tables are in another storage engine than InnoDB: `RocksDB`, Aria or `MyISAM`.
 //!
-//! InnoDB runs in such a server too, without the workload's tables: its counters are not sampled, for they say nothing of
-//! the run.
+//! InnoDB runs in such a server too, without the workload's tables: this file does not sample its counters, because the
+//! run does not affect them.
 
 use std::path::PathBuf;
 use std::sync::Arc;

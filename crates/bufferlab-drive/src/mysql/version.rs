@@ -1,4 +1,4 @@
-//! The product and version of a server, MySQL or MariaDB, and the questions on which they differ.
+//! The product and version of a server, MySQL or MariaDB, and the properties in which these differ.
 
 /// A product, MySQL or MariaDB.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -13,7 +13,7 @@ use crate::server::target::Target;
 /// A database that every PostgreSQL server has, for connections before the target's database exists.
 pub(super) const MAINTENANCE_DATABASE: &str = "postgres";
 
-/// Longest silence of a server after a question for counters. Then the reader checks whether the server answers other
+/// Longest silence of a server after a query for counters. Then the reader checks whether the server answers other
 /// connections.
 const READING_SILENCE: Duration = Duration::from_secs(30);
 
@@ -35,7 +35,7 @@ impl Control {
         Ok(Control { connection: connect(target, patient(target))?, place: target.place() })
     }
 
-    /// Connects to the target's database for short questions, such as for counters, with a limit of silence of 30 s.
+    /// Connects to the target's database for short queries, such as for counters, with a limit of silence of 30 s.
     ///
     /// # Errors
     /// The errors of [`Control::open`].
@@ -44,7 +44,7 @@ impl Control {
         Ok(Control { connection, place: target.place() })
     }
 
-    /// Connects to `database`, or else to the target's, for short questions that wait for no other session. If the
+    /// Connects to `database`, or else to the target's, for short statements that wait for no other session. If the
     /// server is silent for 30 s, the connection ends, until [`Control::be_patient`] allows longer waits.
     ///
     /// # Errors

@@ -31,8 +31,8 @@ pub const DIALECT: Dialect = Dialect {
     literal,
 };
 
-/// Returns a value as a literal of SQL with standard strings. A negative number stands in parentheses, because two
-/// minus signs would begin a comment.
+/// Returns a value as a literal of SQL with standard strings. A negative number gets parentheses, because two minus
+/// signs would begin a comment.
 pub(super) fn literal(value: Value<'_>) -> String {
     match value {
         Value::Null => "NULL".to_owned(),

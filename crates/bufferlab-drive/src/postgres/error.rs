@@ -1,5 +1,5 @@
-//! Says what a server's or a connection's error means for a run. The codes are those of PostgreSQL's documentation,
-//! "Error Codes".
+//! Maps errors of a server or a connection to their meaning for a run. The codes are those of PostgreSQL's
+//! documentation, "Error Codes".
 
 use std::fmt;
 use std::io;

@@ -103,8 +103,7 @@ impl<'a> Body<'a> {
         Ok(String::from_utf8_lossy(text))
     }
 
-    /// Returns the next value of a row; none for NULL. It stands in the message as its length, -1 for NULL, and that
-    /// many bytes.
+    /// Returns the next value of a row; none for NULL. In the message it is a length, -1 for NULL, and that many bytes.
     ///
     /// # Errors
     /// When the message has fewer bytes.

@@ -1,5 +1,5 @@
-//! A session of Python's, for questions to PostgreSQL. Each question is one statement, whose whole answer comes as text
-//! within limits of time and size.
+//! A control session of Python at a PostgreSQL server. It sends single statements, receives values as text, and limits
+//! the time and the size of each whole answer.
 
 use std::collections::HashMap;
 use std::os::fd::RawFd;
@@ -15,12 +15,12 @@ use crate::server::patience::{Patience, is_a_step, was_ended};
 use crate::server::python_session::{CLOSED, CLOSED_IN_LOGIN, Kind, Limits, Table, Unanswered, is_out_of_reach};
 use crate::server::target::Target;
 
-/// A session for questions, outside of runs.
+/// A control session, outside of runs.
 pub struct Questions {
     connection: Connection,
     limits: Limits,
     may_go_on: fn() -> bool,
-    /// The statements asked so far; with its name for each that is prepared under a name.
+    /// The statements executed so far, each with the name under which it is prepared, if it is.
     asked: HashMap<Vec<u8>, Option<String>>,
     /// The number of names used so far. The session uses no name twice, even if the statement of that name failed.
     named: usize,
@@ -79,8 +79,8 @@ impl Questions {
 
     /// Asks the server to prepare the statement, unless it is prepared; returns the name of the prepared statement.
     ///
-    /// Only a statement that is asked again gets a name: one that is asked once leaves nothing in the server's session,
-    /// which a pooler may give to others.
+    /// Only a statement that is executed again gets a name: one that is executed once leaves nothing in the server's
+    /// session, which a pooler may give to others.
     fn name(&mut self, sql: &[u8]) -> Result<String, PgError> {
         let text = std::str::from_utf8(sql).map_err(|_| PgError::Value("a statement is no UTF-8".to_owned()))?;
         let name = match self.asked.get(sql) {

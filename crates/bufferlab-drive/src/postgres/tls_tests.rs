@@ -20,7 +20,7 @@ fn said(connected: Result<Connection, Failure>) -> String {
     connected.err().expect("it is refused").what
 }
 
-/// Answers the client's question for TLS with this byte.
+/// Answers the client's request for TLS with this byte.
 fn answer(socket: &mut TcpStream, byte: &[u8]) {
     let mut asked = [0; 8];
     socket.read_exact(&mut asked).expect("a question");
@@ -44,7 +44,7 @@ fn startup(stream: &mut impl Read) {
     assert!(rest.starts_with(b"\0\x03\0\0user\0user\0"), "{rest:?}");
 }
 
-/// Returns the body of the client's next message, which must be an answer to a question of a login.
+/// Returns the body of the client's next message, which must be an answer to a request of a login.
 fn proof(stream: &mut impl Read) -> Vec<u8> {
     let mut header = [0; 5];
     stream.read_exact(&mut header).expect("a message");

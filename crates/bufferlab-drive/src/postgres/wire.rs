@@ -401,7 +401,7 @@ pub(super) mod tests {
         Silence,
     }
 
-    /// A server that sends its script for any question of the client, and then closes the connection.
+    /// A server that sends its script for any request of the client, and then closes the connection.
     #[derive(Default)]
     pub struct Scripted {
         pub cues: VecDeque<Cue>,

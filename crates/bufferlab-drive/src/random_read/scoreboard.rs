@@ -16,7 +16,7 @@ use crate::sampler::Telling;
 pub(super) const READ: &str = "read";
 const PROBE: &str = "engine";
 
-/// The counts of all readers of a run, and the number of the sampler's last question.
+/// The counts of all readers of a run, and the number of the sampler's last question: its request for counts.
 pub(super) struct Scoreboard {
     asked: AtomicU64,
     /// The number of reads that each reader has completed so far in the run.
@@ -101,7 +101,7 @@ impl Scoreboard {
         told.window.clear();
     }
 
-    /// Takes a reader's hand-over as its answer to `question`. Without a question the reader stands still from now on.
+    /// Adds a reader's hand-over as its answer to `question`. Without a question the reader is idle from now on.
     pub fn tell(&self, reader: usize, question: Option<u64>, given: &mut HandOver<'_>) {
         self.cpu_ns.fetch_add(given.cpu_ns, Ordering::Relaxed);
         self.count(reader, given.reads);

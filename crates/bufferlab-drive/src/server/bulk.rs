@@ -75,7 +75,7 @@ impl<'a> Bulk<'a> {
         }
     }
 
-    /// Counts rows that the server has stored, for reports of progress.
+    /// Adds rows that the server has stored to the count for reports of progress.
     pub fn took(&self, rows: u64) {
         self.rows.fetch_add(rows, Ordering::Relaxed);
     }

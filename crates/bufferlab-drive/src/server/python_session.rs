@@ -1,5 +1,5 @@
-//! Questions to a server that belong to no run: their limits, their answers as the server sent them, and the reasons
-//! for a missing answer.
+//! Python's control sessions at servers, whose statements belong to no run: their limits, the answers as the server
+//! sent them, and the reasons for a missing answer.
 
 use std::io::{self, ErrorKind};
 use std::time::Duration;
@@ -9,12 +9,12 @@ use serde::Deserialize;
 use super::patience::is_a_step;
 use super::refusal::Refusal;
 
-/// Bytes that each row counts in addition to its own, and (`VALUE_BYTES`) each value: the memory of the objects made of
+/// Bytes that each row adds to an answer's size, and (`VALUE_BYTES`) each value: the memory of the objects made of
 /// them.
 const ROW_BYTES: usize = 128;
 const VALUE_BYTES: usize = 64;
 
-/// The limits of a session for questions.
+/// The limits of a control session.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Limits {
@@ -29,7 +29,7 @@ pub struct Limits {
     /// Parameters of PostgreSQL's startup message besides the account, the database and the name.
     #[serde(default)]
     pub startup: Vec<(String, String)>,
-    /// Whether the session prepares each statement, so that PostgreSQL plans it once, however often it is asked.
+    /// Whether the session prepares each statement, so that PostgreSQL plans it once, however often it is executed.
     #[serde(default)]
     pub prepares: bool,
 }

@@ -32,8 +32,8 @@ const WINDOW_LOOK: Duration = Duration::from_millis(500);
 /// The hint of a failure after which the server is gone.
 pub(crate) const SERVER_GONE_HINT: &str = "look at the end of the server's log: it says why it stopped";
 
-/// The questions of a session to a server. A server in another process answers them over connections on which the
-/// session measures no transaction.
+/// The operations that a session needs of a server. A server in another process executes them over connections on which
+/// the session measures no transaction.
 pub trait Server: AtEdge {
     /// A connection on which the session measures transactions.
     type Client: Client + Send;
@@ -66,7 +66,7 @@ pub trait Server: AtEdge {
         Ok(())
     }
 
-    /// Executes a statement of a script's setup section, which stands at `place`.
+    /// Executes a statement of a script's setup section, which is at `place` in the script's file.
     ///
     /// # Errors
     /// The server's error.

@@ -1,5 +1,5 @@
-//! A storage engine of MariaDB other than InnoDB, as a job declares it: the server's status variables that count its reads,
-//! and its files. Their meanings stand in python/bufferlab/engines/innodb/storage_engines.py.
+//! A storage engine of MariaDB other than InnoDB, as a job declares it: the server's status variables that count its
+//! reads, and its files. python/bufferlab/engines/innodb/storage_engines.py explains them.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;

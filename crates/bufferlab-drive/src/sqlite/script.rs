@@ -10,7 +10,8 @@ use super::interrupt::Interruptible;
 use super::statement::{SqliteError, Statement};
 use crate::failure::{DEVICE_ERROR_HINT, FULL_DISK_HINT, Failure, FailureKind};
 
-/// Executes one statement of a setup section, which stands at `place`. Returns false when `cancelled` interrupted it.
+/// Executes one statement of a setup section, which is at `place` in the script's file. Returns false when `cancelled`
+/// interrupted it.
 ///
 /// # Errors
 /// SQLite's error; when the statement's number of parameters differs from the script's.

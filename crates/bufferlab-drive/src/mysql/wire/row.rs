@@ -97,7 +97,7 @@ impl From<Error> for Unreadable {
     }
 }
 
-/// One row, which stands in the buffer of its packet.
+/// One row, in the buffer of its packet.
 #[derive(Clone, Copy)]
 pub struct Row<'a> {
     columns: &'a [Form],
