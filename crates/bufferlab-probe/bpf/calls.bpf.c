@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 //
-// Records the calls by which a database server reads and writes pages: pread64 and its kin, io_submit, io_uring. Each
+// Records the calls by which a database server reads and writes pages: pread64 and its variants, io_submit, io_uring. Each
 // record has the file, the offset, and the address of the buffer in the server's memory.
 //
 // The kernel's structures have here only the fields that are read. Loading the program (CO-RE) takes their places from
-// the kernel's BTF. tools/bpf makes calls.bpf.o of this file.
+// the kernel's BTF. tools/bpf makes calls.bpf.o from this file.
 
 #include "server.h"
 
@@ -169,7 +169,7 @@ static __always_inline void tell(struct file *file, __u32 process, __u64 address
     };
     const unsigned char *name = BPF_CORE_READ(file, f_path.dentry, d_parent, d_name.name);
     bpf_probe_read_kernel_str(call->folder, sizeof call->folder, name);
-    // The reader looks many times a second: waking it would cost more than the record.
+    // The reader polls many times a second: waking it would cost more than the record.
     bpf_ringbuf_submit(call, BPF_RB_NO_WAKEUP);
 }
 
@@ -221,7 +221,7 @@ static long tell_submitted(__u32 number, void *context) {
     if (request.opcode == IOCB_CMD_PREAD || request.opcode == IOCB_CMD_PWRITE) {
         tell(file, asked->process, request.buffer, request.offset, request.bytes, writes);
     } else if (request.opcode == IOCB_CMD_PREADV || request.opcode == IOCB_CMD_PWRITEV) {
-        // A loop in a loop would have to be bounded by both: no server submits more than one vector.
+        // Read one vector: a nested loop would need a bound of both loops, and no server submits more than one.
         struct iovec vector;
         if (bpf_probe_read_user(&vector, sizeof vector, (void *)request.buffer))
             return left_out(1);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 //
-// The common part of both recorders' programs: the words of BPF, and whether a task is the server's.
+// The common part of both recorders' programs: types and constants of BPF, and the kernel's structure of a task.
 
 typedef unsigned char __u8;
 typedef unsigned short __u16;

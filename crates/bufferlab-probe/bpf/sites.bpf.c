@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 //
-// Records the accesses to pages at places in a database server's code. Each record has the values that the place names,
-// taken from registers and memory of the thread that comes by.
+// Records the accesses to pages at places in a database server's code. Each record has the values that a place
+// asks for, taken from registers and memory of the thread that reaches the place.
 //
-// The program tells places by their addresses: a cookie would need Linux 5.15, and the program runs from 5.8 on.
-// tools/bpf makes sites.bpf.o of this file.
+// The program identifies places by their addresses: a cookie would need Linux 5.15, but 5.8 is supported.
+// tools/bpf makes sites.bpf.o from this file.
 
 #include "server.h"
 
@@ -19,7 +19,7 @@ enum { MOST_VALUES = 12, MOST_STEPS = 2, CONSTANT = 255 };
 struct value {
     // The value if `source` is CONSTANT.
     __u64 constant;
-    // The distances of the places that are read one after another, each from the value read before, first a register's.
+    // The distances of the addresses to read one after another: from the register's value, then each value read.
     __s32 distances[MOST_STEPS];
     // The number of a register, or CONSTANT.
     __u8 source;
@@ -89,7 +89,7 @@ struct {
     __uint(value_size, sizeof(__u8));
 } strangers SEC(".maps");
 
-// In assembler, because the verifier takes no computed place in the registers.
+// In assembly, because the verifier refuses a computed offset into the registers.
 #define REGISTER(number)                                                                                               \
     case number:                                                                                                       \
         asm volatile("%0 = *(u64 *)(%1 + %2)" : "=r"(found) : "r"(context), "i"(8 * number));                          \
@@ -126,7 +126,7 @@ static __always_inline _Bool is_of(__s32 server, __u32 process) {
     return BPF_CORE_READ(task, real_parent, tgid) == server;
 }
 
-// Returns the value that is asked; 0 if an address is null, or cannot be read without waiting.
+// Returns the value that `asked` describes; 0 if an address is null, or cannot be read without waiting.
 static __always_inline __u64 value_of(struct pt_regs *context, struct value *asked) {
     if (asked->source == CONSTANT)
         return asked->constant;
@@ -173,7 +173,7 @@ int site(struct pt_regs *context) {
     record->t_ns = bpf_ktime_get_ns();
     record->bytes[SITE_AT] = site->number;
     record->thread = ids;
-    // The reader looks many times a second: waking it would cost more than the record.
+    // The reader polls many times a second: waking it would cost more than the record.
     bpf_ringbuf_submit(record, BPF_RB_NO_WAKEUP);
     return 0;
 }
