@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 //
-// Records the calls by which a database server reads and writes pages: pread64 and its variants, io_submit, io_uring. Each
+// Records the calls by which a database server reads and writes pages: pread64 and others, io_submit, io_uring. Each
 // record has the file, the offset, and the address of the buffer in the server's memory.
 //
 // The kernel's structures have here only the fields that are read. Loading the program (CO-RE) takes their places from
