@@ -61,7 +61,7 @@ impl Dialect {
     /// Returns a workload's statements, in the order of the workload's catalogue.
     ///
     /// # Errors
-    /// When the dialect has no file of the workload's statements, or the file has other statements than the workload; a
+    /// When the dialect has no file of the workload's statements, or the file has other statements than the workload. A
     /// usage failure when the engine cannot be forced to take the workload's plan.
     pub fn statements(&self, workload: &mut dyn Workload) -> Result<Statements, Failure> {
         if let Some(own) = workload.own_sql(self.place) {
@@ -133,8 +133,8 @@ fn reworded(text: &str, words: Words) -> String {
 pub enum RowUse {
     /// The workload reads values: the batch keeps them, and the catalogue says how many columns each statement returns.
     Kept,
-    /// The workload ignores values, as with a user's own SQL: clients fetch and count rows and keep none, so that a
-    /// scan of any length needs no memory. The catalogue's `columns` mean nothing.
+    /// The workload ignores values, as with a user's own SQL. Clients fetch and count rows and keep none, so that a
+    /// scan of any length needs no memory. The catalogue's `columns` are ignored.
     Counted,
 }
 

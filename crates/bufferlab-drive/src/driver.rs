@@ -2,9 +2,9 @@
 //! tallies.
 //!
 //! All terminals of a driver share one connection, so a transaction waits for its turn and is then served. The tallies
-//! keep the wait and the service apart. In an open loop the wait and the response count from the moment at which the
-//! transaction was meant to begin, so that a stall shows in every transaction that it delays. A driver shares nothing
-//! with another thread and allocates nothing per transaction.
+//! keep the wait and the service apart. In an open loop, wait and response time count from the intended start of the
+//! transaction, so that a stall shows in every transaction that it delays. A driver shares nothing with another thread
+//! and allocates nothing per transaction.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -29,8 +29,8 @@ const LONG_NS: u64 = 10_000_000;
 /// exactly on time.
 const CUT_WAIT_NS: u64 = 4_000_000;
 
-/// Counts and latencies of one transaction type: counts since the driver was made, latencies since the measured window
-/// began, or before it since the driver was made.
+/// Counts and latencies of one transaction type. Counts begin when the driver is made; latencies begin anew with the
+/// measured window.
 #[derive(Clone, Default)]
 pub struct Tally {
     /// Transactions that the engine committed.
@@ -217,7 +217,7 @@ impl<C: Client, K: Clock> Driver<C, K> {
         self.last_service_ns > LONG_NS
     }
 
-    /// Executes one piece of the reading that the workload does before the warm-up; returns true while there is more.
+    /// Executes one step of the reads that the workload does before the warm-up; returns true while there are more.
     ///
     /// # Errors
     /// The client's error.
@@ -225,8 +225,8 @@ impl<C: Client, K: Clock> Driver<C, K> {
         self.workload.prefill_step(&mut self.client)
     }
 
-    /// Starts the schedule, if there is one, and measures waits from now on, so that the time of sampling the window's
-    /// edge before this call is not a wait. Until this call the driver runs a closed loop.
+    /// Starts the schedule, if there is one, and measures waits from now on. So the time in which the run samples the
+    /// window's edge does not count as a wait. Until this call the driver runs a closed loop.
     pub fn start_arrivals(&mut self) {
         self.ended_ns.fill(self.clock.now_ns());
         if let Some(open) = &mut self.open {
@@ -326,8 +326,8 @@ impl<C: Client, K: Clock> Driver<C, K> {
         }
     }
 
-    /// Returns the nanoseconds for which the next arrival has been due, zero if it is not due yet; none without a
-    /// schedule, or before it starts.
+    /// Returns for how many nanoseconds the next arrival has been due; zero if it is not due yet. None without a
+    /// schedule, or before the schedule starts.
     fn lag_ns(&self) -> Option<u64> {
         self.next_arrival_ns().map(|next_ns| self.clock.now_ns().saturating_sub(next_ns))
     }

@@ -250,8 +250,8 @@ impl<C: Client + Send, K: Clock + Send> Drivers<C, K> {
         }
     }
 
-    /// Executes the reading that the workload does before the warm-up, driver by driver and piece by piece. A driver
-    /// with the engine in its thread answers the sampler after each piece.
+    /// Executes the reads that the workload does before the warm-up, driver by driver and step by step. If the engine
+    /// runs in the driver's thread, the driver answers the sampler after each step.
     ///
     /// # Errors
     /// The client's error.
@@ -316,7 +316,7 @@ impl<C: Client + Send, K: Clock + Send> Drivers<C, K> {
     }
 }
 
-/// Executes a driver's prefill until its end, or until `cancelled` is set; calls `after` after each piece.
+/// Executes a driver's prefill until its end, or until `cancelled` is set; calls `after` after each step.
 fn prefill<C: Client, K: Clock>(
     driver: &mut Driver<C, K>,
     cancelled: &AtomicBool,

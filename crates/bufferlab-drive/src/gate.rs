@@ -1,7 +1,7 @@
 //! The warm-up gate. It decides during the run when a pool is warm, only from counts.
 //!
-//! A pool smaller than the pages that the workload touches is warm when reads have filled it and replaced every page
-//! once: the replacement policy then chose each page under load. A larger pool never turns over. It is warm when demand
+//! A pool smaller than the set of touched pages is warm when reads have filled it and replaced every page once. The
+//! replacement policy has then chosen each page under load. A larger pool never turns over. It is warm when demand
 //! misses per transaction no longer change; those that remain are compulsory misses of a growing database. A pool that
 //! is larger than the touched pages is warm when reads bring no new page. A prefill, which reads the tables once, may
 //! fill the pool ahead of the transactions. This file uses no clock and no engine.
@@ -107,8 +107,8 @@ impl Gate {
         self.brought_no_new_page().then_some(GateEnd::NoNewPages)
     }
 
-    /// Returns the number of demand misses that have filled the pool and turned it over: those of the prefill, at most
-    /// one for each frame, and those of the warm-up's whole windows.
+    /// Returns the number of demand misses that count towards filling and turnover of the pool. These are the
+    /// prefill's, at most one for each frame, and those of the warm-up's whole windows.
     pub fn misses(&self) -> u64 {
         self.misses
     }
@@ -149,8 +149,8 @@ fn sums(windows: &[Window]) -> (u64, u64) {
     windows.iter().fold((0, 0), |(misses, dropped), window| (misses + window.misses, dropped + window.dropped))
 }
 
-/// Returns true when the misses of the newer half of the windows differ from those of the older half by at most 5 %, or
-/// by no more than chance explains.
+/// Returns true when the misses of the newer half of the windows differ from those of the older half by at most 5 % or
+/// by no more than chance.
 ///
 /// Counts of misses scatter like Poisson counts or more. The tolerance includes one standard error of the difference,
 /// so that also a level of a few misses per window can be flat.

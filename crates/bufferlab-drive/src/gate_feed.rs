@@ -65,8 +65,8 @@ impl GateFeed {
         self.end
     }
 
-    /// Returns the number of demand misses that have filled the pool and turned it over: those of the prefill, at most
-    /// one for each frame, and those of the warm-up's whole windows.
+    /// Returns the number of demand misses that count towards filling and turnover of the pool. These are the
+    /// prefill's, at most one for each frame, and those of the warm-up's whole windows.
     pub fn misses(&self) -> u64 {
         self.gate.misses()
     }

@@ -1,5 +1,5 @@
 //! A fixed number of transactions that drivers share. Each driver claims a few at a time, and one by one towards the
-//! end. So the total is exact, and no driver has many left while the others stand still.
+//! end. So the total is exact, and no driver has many left while the others are idle.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

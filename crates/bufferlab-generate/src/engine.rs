@@ -182,7 +182,7 @@ impl Span {
         Span { first: Row::new(OrderLine, district, line_key(order, 1)), rows: lines, most: line_key(order + 1, 0) - 1 }
     }
 
-    /// Returns the row at a place of the span, counted from zero; at the place `rows`, the row behind the span.
+    /// Returns the row at a place of the span, counted from zero; at the place `rows`, the row after the span.
     #[inline]
     pub fn row(&self, place: u32) -> Row {
         debug_assert!(place <= self.rows, "a span of {} rows has no row {place}", self.rows);
@@ -201,8 +201,8 @@ pub enum Purpose {
 
 /// An engine's pages and its rules of access.
 ///
-/// The caller guarantees that `begin` opens each transaction and `commit` or `rollback` ends it, that rows are those of
-/// the loaded database or were inserted, and that no district has more than `most_orders`. The engine guarantees that
+/// The caller guarantees that `begin` opens each transaction and `commit` or `rollback` ends it. It also guarantees
+/// that rows are loaded or inserted ones, and that no district has more than `most_orders`. The engine guarantees that
 /// it plays only pages of `objects`, and that it calls [`Pools::fill`] when their numbers are used up.
 pub trait Engine {
     /// Returns the highest number that an order of a district can have.
@@ -213,8 +213,8 @@ pub trait Engine {
     /// Returns the engine's tables, indexes and other objects, with the numbers of their pages.
     fn objects(&self) -> &Objects;
 
-    /// Returns the bytes of data and indexes after the load, as the engine itself reports them; none if the engine's
-    /// rules lay out only some of them.
+    /// Returns the bytes of data and indexes after the load, as the engine itself reports them. Returns none if the
+    /// engine's rules lay out only some of them.
     fn bytes(&self) -> Option<u64>;
 
     /// Returns the pages above the leaves of B-trees, as they are now.

@@ -87,8 +87,8 @@ impl Workload {
 pub enum WarmUpAsked {
     /// The warm-up ends after this many transactions.
     Transactions(u64),
-    /// The warm-up ends when the pool's gate opens, that is, when the pool is warm by the rule of measured runs, but
-    /// after this many transactions at the latest.
+    /// The warm-up ends when the pool's gate opens, that is, when the pool is warm by the rule of measured runs. It
+    /// ends after this many transactions at the latest.
     GateWithin(u64),
 }
 
@@ -147,8 +147,8 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// Returns the limits of most engines, for at most `warehouses` warehouses: they share only ITEM, and memory keeps
-    /// of each transaction its order, its customer and the rows that it inserts.
+    /// Returns the limits of most engines, for at most `warehouses` warehouses: they share only ITEM. Memory keeps the
+    /// order, the customer and the inserted rows of each transaction.
     pub(crate) fn of(warehouses: u32, page_bytes: u32) -> Self {
         let layout_bytes = 60_000 + 2_000_000_000 / u64::from(page_bytes);
         Limits { warehouses, layout_bytes, transaction_bytes: 40, shared_pages: 9_700_000 / page_bytes }
@@ -172,7 +172,7 @@ pub struct Way {
 pub enum Name {
     /// All warehouses and all of their pages are simulated.
     Exact,
-    /// Fewer warehouses stand for all, and all of their pages are simulated.
+    /// Fewer warehouses represent all, and all of their pages are simulated.
     ForMore,
     /// One page in N is simulated.
     Sampled,

@@ -1,4 +1,5 @@
-//! The loaded database of TPC-C as far as statements and layouts depend on it: sizes of rows, names, orders, lines.
+//! The facts of the loaded database of TPC-C on which statements and layouts depend: sizes of rows, names, orders,
+//! lines.
 //!
 //! The rows are those of the workload's own population. Districts and warehouses above the first few repeat them: a
 //! database of 10,000 warehouses would take minutes to generate, and repeated rows fill pages to the same degree.
@@ -201,8 +202,8 @@ impl Loaded {
         (sizes.iter().map(|&bytes| u32::from(bytes)).sum::<u32>() / sizes.len() as u32) as u16
     }
 
-    /// Returns the bytes of each row that a run inserts: those of the first district's last loaded row, which is of an
-    /// undelivered order, as the inserted rows are. For HISTORY, the mean.
+    /// Returns the bytes of each row that a run inserts: those of the first district's last loaded row, which belongs
+    /// to an undelivered order, as inserted rows do. For HISTORY, the mean.
     pub fn inserted(&self, of: Relation) -> u16 {
         let last = self.sizes(of, 0).last().copied().unwrap_or_default();
         if of == Relation::History { self.mean(of) } else { last }

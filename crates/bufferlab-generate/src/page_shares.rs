@@ -1,8 +1,8 @@
 //! Divides pages into N shares. A block has N runs of pages; each share gets one run of each block, chosen by a hash of
 //! the block's number.
 //!
-//! A run has [`RUN`] pages in a row, because InnoDB writes a page's neighbours with it: with single pages MySQL 5.7
-//! misses 3 % less, as it does without `flush_neighbors`.
+//! A run has [`RUN`] consecutive pages, because InnoDB writes a page's neighbours with it. With single pages the model
+//! of MySQL 5.7 misses 3 % less, as it does without `flush_neighbors`.
 //!
 //! The pages of a share are a sample of all pages, and of every table's. A pool that gets only the sample's accesses,
 //! and has the same fraction of the frames, misses the same fraction of its accesses (Waldspurger, Park, Garthwaite,
@@ -11,7 +11,7 @@
 
 use bufferlab_workload::random::split_mix;
 
-/// The number of pages of a run, that is, of pages in a row that are in the same share.
+/// The number of pages of a run, that is, of consecutive pages that are in the same share.
 pub const RUN: u32 = 4;
 
 /// The shares of one page in N. They have the numbers 0 to N - 1, and each page is in one of them.

@@ -62,7 +62,7 @@ impl Objects {
 
 /// The lengths of the stretches in which the census counts distinct pages, in transactions.
 pub const SPANS: [u64; 3] = [50, 500, 2000];
-/// The most accesses that a census keeps; the first accesses of a longer window stand for all.
+/// The most accesses that a census keeps; the first accesses of a longer window represent all.
 const KEPT: usize = 1 << 24;
 
 /// The census's counts for the leaves of an object, or for its pages above the leaves.
@@ -110,9 +110,9 @@ impl Census {
         self.starts.partition_point(|&start| start <= page) - 1
     }
 
-    /// Returns for each object the mean number of distinct leaves, and of distinct pages above them, in `span`
-    /// transactions; none if the census has fewer transactions. It counts in stretches of as many accesses as `span`
-    /// transactions have on average, because a page trace does not record where a transaction ends
+    /// Returns, for each object, the mean number of distinct leaves and of distinct pages above them in `span`
+    /// transactions. Returns none if the census has fewer transactions. It counts in stretches of as many accesses as
+    /// `span` transactions have on average, because a page trace does not record where a transaction ends
     /// (python/bufferlab/report/comparison/touched_pages.py). Stretches of whole transactions vary in their number of
     /// Deliveries, and have up to 4 % fewer pages.
     fn distinct(&self, span: u64) -> Option<Vec<[f64; 2]>> {

@@ -1,9 +1,9 @@
 //! A client without rows: it gives the drivers of TPC-C and hot_rows the answers that they need, and turns each
 //! statement into operations of an engine.
 //!
-//! For TPC-C it keeps what answers depend on: the next order of each district, each order's customer, lines and items,
-//! and the oldest order that is not delivered. Texts, money and quantities are always the same, because no page depends
-//! on them.
+//! For TPC-C it keeps the facts on which answers depend. They are each district's next order and oldest undelivered
+//! order, and each order's customer, lines and items. Texts, money and quantities are always the same, because no page
+//! depends on them.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -17,12 +17,12 @@ use crate::engine::{Engine, Purpose, Relation, Row, Span, line_key};
 use crate::loaded::{District, Loaded, UNDELIVERED};
 use crate::pools::Pools;
 
-/// The text that stands for every text that the driver reads.
+/// The text that the client returns for every text that the driver reads.
 const TEXT: &str = "TEXT";
-/// The number of orders that Stock-Level looks at.
+/// The number of orders that Stock-Level reads.
 const RECENT: usize = 20;
-/// The number of orders whose items are kept: one more, because an order that rolls back must not replace the oldest
-/// one that Stock-Level looks at.
+/// The number of orders whose items are kept. It is one more, because an order that rolls back must not replace the
+/// oldest one that Stock-Level reads.
 const KEPT: usize = RECENT + 1;
 
 /// The run's changes in one district.
@@ -60,7 +60,7 @@ pub struct RowlessClient {
     /// The last order of each customer who gave one since the load.
     last_orders: HashMap<(u32, u16), u32>,
     open: Open,
-    /// The lines of orders that Stock-Level looks at, and the stock of each line's item.
+    /// The lines of orders that Stock-Level reads, and the stock of each line's item.
     recent: Vec<(Span, Vec<Row>)>,
     rows: u64,
 }

@@ -53,8 +53,8 @@ pub struct Plan<'a> {
     pub watch: Option<&'a mut Watch<'a>>,
 }
 
-/// A function that is called with the number of transactions done, and, once the first pool's window has begun, with
-/// the number of transactions in it. It returns whether to go on.
+/// A function that is called with the number of transactions done, and with the number of those in the first pool's
+/// window, once the window has begun. It returns whether to go on.
 pub type Watch<'a> = dyn FnMut(u64, Option<u64>) -> bool + 'a;
 /// Transactions between two calls of a watch.
 const WATCHED: u64 = 100;

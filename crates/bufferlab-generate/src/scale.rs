@@ -1,8 +1,8 @@
 //! The part of a database that is simulated for a job: all of it, fewer warehouses, or one page in N.
 //!
 //! From [`ENOUGH_WAREHOUSES`] on, reads depend on the pool's share of the data, and not on the data's size. So fewer
-//! warehouses can stand for all: frames, transactions before the window and the clock's speed shrink in proportion.
-//! Pages that all warehouses share keep their frames. One page in N stands for all pages at any scale ([`Shares`]).
+//! warehouses can represent all: frames, transactions before the window and the clock's speed shrink in proportion.
+//! Pages that all warehouses share keep their frames. One page in N represents all pages at any scale ([`Shares`]).
 //!
 //! Each part is simulated several times, with other seeds or other shares, which shows the scatter. One more
 //! simulation, at half the size, shows the bias, if the bias is proportional to 1/size.
@@ -16,7 +16,7 @@ use crate::page_shares::Shares;
 use crate::pools::{ByType, Object};
 use crate::run::{PoolRun, Run, RunError, brought_in};
 
-/// The number of warehouses that may stand for any larger number. With 20, a pool of a tenth of the data misses 8 %
+/// The number of warehouses that may represent any larger number. With 20, a pool of a tenth of the data misses 8 %
 /// more than with 100, because warehouses share items, undo log and connections.
 pub const ENOUGH_WAREHOUSES: u32 = 100;
 /// Bytes of memory that a run may take.
@@ -27,7 +27,7 @@ const BYTES_OF_PAGE: f64 = 24.0;
 const BYTES_OF_WAREHOUSE: f64 = 110e6;
 /// About the number of transactions of each warehouse after which the warm-up's gate opens.
 const GATED_TRANSACTIONS: u64 = 10_000;
-/// The fewest frames that the smallest pool should have if fewer warehouses stand for all. The pages that all
+/// The fewest frames that the smallest pool should have if fewer warehouses represent all. The pages that all
 /// warehouses share then take few of the frames.
 const ENOUGH_FRAMES: f64 = 4096.0;
 /// The fewest frames that a share of a pool may have.
@@ -64,7 +64,7 @@ pub struct Simulation {
 }
 
 impl Simulation {
-    /// Returns how many simulated frames stand for `frames` frames of a pool of all warehouses.
+    /// Returns how many simulated frames represent `frames` frames of a pool for all warehouses.
     pub fn frames(&self, frames: u32) -> u32 {
         let shared = f64::from(self.shared_pages.min(frames / 2));
         ((f64::from(frames) - shared) * self.part + shared).round() as u32
@@ -80,8 +80,8 @@ impl Simulation {
     }
 }
 
-/// Chooses the way to answer a job: exactly if that fits into memory, else by fewer warehouses, else by one page in N;
-/// or as the job asks.
+/// Chooses the way to answer a job, unless the job asks for one. It is the first that fits into memory: exact, by fewer
+/// warehouses, or by one page in N.
 ///
 /// # Errors
 /// When no way fits into memory, or the way that the job asks for is not possible or does not fit.
@@ -213,7 +213,7 @@ impl Way {
         [self.one_in, 2 * self.one_in].into_iter().flat_map(some_shares).collect()
     }
 
-    /// Returns the simulations of a job. If fewer warehouses stand for all, the last simulation has half as many.
+    /// Returns the simulations of a job. If fewer warehouses represent all, the last simulation has half as many.
     ///
     /// # Errors
     /// When a simulation has too many transactions, or its number of warehouses is not allowed.
@@ -296,7 +296,7 @@ impl Way {
         let count = own.len() as f64;
         let part = f64::from(self.warehouses) / f64::from(job.workload.warehouses());
         let seeds = if part < 1.0 { f64::from(SEEDS) } else { 1.0 };
-        // The windows of seeds add up. Shares are averaged, because each stands for all pages.
+        // The windows of seeds add up. Shares are averaged, because each represents all pages.
         let sum = |of: fn(&PoolRun) -> u64| (own.iter().map(of).sum::<u64>() as f64 / count * seeds).round() as u64;
         let by_type = |of: fn(&PoolRun) -> &ByType| {
             let all = |place: usize| own.iter().map(|run| of(run)[place]).sum::<u64>() as f64;

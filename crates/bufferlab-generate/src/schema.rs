@@ -14,7 +14,7 @@ pub enum Type {
     Char(u32),
     /// VARCHAR, with the most characters that a text may have.
     Varchar(u32),
-    /// DECIMAL, with the number of digits, and how many of these are behind the point.
+    /// DECIMAL, with the number of digits, and how many of these are after the point.
     Decimal(u32, u32),
     /// DATETIME in whole seconds.
     Datetime,

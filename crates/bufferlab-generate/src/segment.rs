@@ -25,8 +25,8 @@ impl Segment {
         Segment { extent, single: used.min(extent / 2), reserved, used, free: (used..reserved).collect() }
     }
 
-    /// Takes a page and returns it. If the page behind `near` is free, it is that one. Else, if few pages are free, the
-    /// segment reserves a new extent and takes its first page. Else it is another page of the extent of `near`, or the
+    /// Takes a page and returns it. If the page after `near` is free, takes that one. Otherwise, if few pages are free,
+    /// reserves a new extent and takes its first page. Otherwise takes another page of the extent of `near`, or the
     /// first free one.
     pub(crate) fn take(&mut self, near: u32) -> u32 {
         let hint = near + 1;

@@ -195,7 +195,7 @@ pub struct Grown {
     pub interior: Interior,
     groups: Vec<Vec<Leaf>>,
     extents: Vec<Extent>,
-    /// For each group, the group's rows that stood on the leaf before the group's own first leaf, when last noted.
+    /// For each group, the group's rows that were on the leaf before the group's own first leaf, when last noted.
     begun: Vec<Begun>,
     first_leaf: u32,
     next_page: u32,
@@ -251,7 +251,7 @@ impl Grown {
         groups.find_map(|group| Some((group, self.groups[group as usize].len().checked_sub(1)?)))
     }
 
-    /// Returns the place of the leaf behind this one; none for the last leaf.
+    /// Returns the place of the leaf after this one; none for the last leaf.
     pub fn behind(&self, (group, position): Place) -> Option<Place> {
         if position + 1 < self.groups[group as usize].len() {
             return Some((group, position + 1));
@@ -351,8 +351,8 @@ impl Grown {
         extent.low = next.unwrap_or(extent.low);
     }
 
-    /// Estimates how many rows of later groups stand on the leaf where a group ends, as if a group's rows were spread
-    /// evenly over its keys.
+    /// Estimates how many rows of later groups are on the leaf where a group ends. It assumes that a group's rows are
+    /// spread evenly over its keys.
     pub fn rows_of_later_groups(&self, place: Place, group: u32) -> u32 {
         let next = self.behind(place);
         let last = next.map_or(self.groups.len() as u32, |(group, _)| group);
@@ -382,13 +382,13 @@ impl Grown {
         })
     }
 
-    /// Notes the number and the bytes of the rows of a group that stand before the group's own first leaf. `next` is
-    /// that leaf's first key.
+    /// Notes the number and the bytes of the rows of a group that are on the leaf before the group's own first leaf.
+    /// `next` is that leaf's first key.
     pub fn note_begun(&mut self, group: u32, next: u32, rows: u32, bytes: u32) {
         self.begun[group as usize] = Begun { rows, bytes, low: self.extents[group as usize].low, next };
     }
 
-    /// Returns group and key of the second row behind a group's last row. The later group's keys must have no gap.
+    /// Returns group and key of the second row after a group's last row. The later group's keys must have no gap.
     pub fn second_of_later_groups(&self, group: u32) -> (u32, u32) {
         let mut later = (group + 1..self.groups.len() as u32).filter(|&group| self.extents[group as usize].rows > 0);
         later.next().map_or((group + 1, 0), |group| (group, self.extents[group as usize].low + 1))
@@ -454,7 +454,7 @@ impl Tree {
         }
     }
 
-    /// Returns the place of the leaf behind this one; none for the last leaf.
+    /// Returns the place of the leaf after this one; none for the last leaf.
     #[inline(always)]
     pub fn behind(&self, place: Place) -> Option<Place> {
         match self {
@@ -486,7 +486,7 @@ impl Tree {
 pub struct Loading {
     groups: Vec<Vec<Leaf>>,
     extents: Vec<Extent>,
-    /// For each group, the group's rows that stand on the leaf before the group's own first leaf.
+    /// For each group, the group's rows that are on the leaf before the group's own first leaf.
     begun: Vec<Begun>,
     /// Rows of the first leaf, while it is the only one: their groups, keys and bytes.
     firsts: Vec<(u32, u32, u32)>,

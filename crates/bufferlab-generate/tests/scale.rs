@@ -83,7 +83,7 @@ fn a_share_has_as_many_runs_of_any_place_of_a_block_and_few_neighbours() {
             last = Some(run);
         }
     }
-    // The share has 10,000 runs of each place, with a standard deviation of 94. Of two blocks in a row it has
+    // The share has 10,000 runs of each place, with a standard deviation of 94. For two consecutive blocks it has
     // neighbouring runs in one case of 64.
     assert!(places.iter().all(|count| (9_600..10_400).contains(count)), "{places:?}");
     assert!((1_100..1_400).contains(&neighbours), "{neighbours}");

@@ -87,7 +87,7 @@ pub struct Header {
     pub magic: u64,
     /// The number of a [`State`].
     pub state: AtomicU32,
-    /// The system's error number behind the state.
+    /// The system's error number, if an error led to the state.
     pub errno: AtomicU32,
     /// Not 0 once the reader has left.
     pub closed: AtomicU32,

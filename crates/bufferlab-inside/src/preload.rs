@@ -136,7 +136,7 @@ fn number(text: &[u8]) -> Option<usize> {
     })
 }
 
-/// Removes our variable and our library from the environment. Other libraries to preload stay.
+/// Removes bufferlab's variable and library from the environment. Other libraries to preload stay.
 ///
 /// # Safety
 /// As [`value`].
@@ -149,7 +149,7 @@ unsafe fn clean(environment: *mut *mut c_char) {
         }
         let Some(mut place) = place(environment, PRELOAD) else { return };
         let value = (*place).add(PRELOAD.len() + 1);
-        // Our library is the first of the list.
+        // bufferlab's library is the first of the list.
         let text = CStr::from_ptr(value).to_bytes_with_nul();
         match text.iter().position(|byte| *byte == b':') {
             Some(end) => core::ptr::copy(value.add(end + 1), value, text.len() - end - 1),

@@ -1,7 +1,7 @@
 //! The function that a trampoline calls when its thread has no ring, or a full one.
 //!
-//! The call may come at any place of the server: the assembly around it keeps every register, the vector registers'
-//! upper halves included, and the function itself calls only the system.
+//! The call may come at any place of the server. The assembly around it keeps every register, the vector registers'
+//! upper halves included, and the function itself makes only system calls.
 
 use core::arch::{asm, global_asm};
 use core::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, Ordering};
@@ -17,7 +17,7 @@ const PAUSE_NS: u64 = 100_000;
 
 /// The shared memory; null before it is mapped.
 static SHARED: AtomicPtr<Header> = AtomicPtr::new(core::ptr::null_mut());
-/// The key by which the C library calls us at a thread's end; negative without one.
+/// The key with which the C library calls this library at a thread's end; negative without a key.
 static KEY: AtomicI32 = AtomicI32::new(-1);
 
 // The thread's slot is eight bytes at a fixed distance from the thread's base, which the loader reserves for libraries
@@ -292,7 +292,8 @@ fn has_keys() -> bool {
     found != 0
 }
 
-/// Asks the C library to call us at forks and at the ends of threads. Returns false if it has no hook for forks.
+/// Asks the C library to call this library at forks and at the ends of threads. Returns false if it has no hook for
+/// forks.
 pub fn listen() -> bool {
     if has_keys() {
         let mut key = 0;

@@ -60,7 +60,7 @@ pub fn map_at(place: usize, bytes: usize) -> Result<*mut u8, u32> {
     Ok(found as *mut u8)
 }
 
-/// Takes a mapping away.
+/// Unmaps memory.
 ///
 /// # Safety
 /// The mapping is not in use any more.

@@ -1,5 +1,5 @@
-//! The words of a page trace: kinds of accesses, the record of one in a spool, the columns of page-trace.parquet, the
-//! window. docs/page-trace.md lists the records of each engine.
+//! The terms of a page trace: kinds of accesses, the record of an access in a spool, the columns of page-trace.parquet,
+//! and the measured window. docs/page-trace.md lists the records of each engine.
 
 use serde::{Deserialize, Serialize};
 
@@ -184,7 +184,8 @@ pub const COLUMNS: [(&str, &str); 5] =
 /// The columns of a page trace, one row an event, in the order of time.
 #[derive(Clone, Copy, Debug)]
 pub struct Columns<'a> {
-    /// The page of each event. Pages are numbered from 0 without gaps, and those of one object have numbers in a row.
+    /// The page of each event. Pages are numbered from 0 without gaps, and the pages of one object have consecutive
+    /// numbers.
     pub page: &'a [u32],
     /// The number of each event's kind, one of [`Kind`].
     pub kind: &'a [u8],

@@ -1,4 +1,4 @@
-//! The one row that every probe emits, the table that some record, and the trait of a probe.
+//! The reading, which is the row that every probe emits; the table that some probes record; and the trait of a probe.
 //! python/bufferlab/results/metrics.py declares the names of metrics (unit, kind, meaning); this file repeats none.
 
 use std::sync::Arc;
@@ -70,7 +70,7 @@ impl Table {
 /// most, in this order, while no transaction runs. Dropping a probe without [`finish`](Probe::finish) leaves nothing
 /// behind.
 pub trait Probe: Send {
-    /// Returns the name of the probe, as it stands in every reading.
+    /// Returns the name of the probe, which every reading contains.
     fn name(&self) -> &'static str;
 
     /// Appends one reading per metric and subject, and does not clear `out`.

@@ -2,8 +2,8 @@
 //! free. Source: /proc/PID/task/TID/schedstat (Documentation/scheduler/sched-stats.rst), summed over the threads of the
 //! worker, and over those of the server and its children (each backend of `PostgreSQL`).
 //!
-//! The kernel keeps nothing of a thread that has ended. The probe adds the thread's last values, so counts never fall,
-//! and the time of a thread after its last sample is lost, at most one sampling interval.
+//! The kernel keeps nothing of a thread that has ended. The probe adds the thread's last values, so counts never fall.
+//! The time of a thread after its last sample is lost, at most one sampling interval.
 //!
 //! A sample costs 7 to 8 us for each thread: 0.27 ms with a MySQL of 34 threads, measured at a load of 11 on two cores.
 

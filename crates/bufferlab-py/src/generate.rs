@@ -34,8 +34,9 @@ impl Gate for Measured {
 /// Generates a run without a server. The job is `bufferlab_generate::job::Job`, the answer is
 /// `bufferlab_generate::run::Run`, both as JSON.
 ///
-/// The function `watch`, if given, gets up to ten times a second the number of transactions done, and the number of
-/// those in the window, None before the window. An exception of `watch` ends the run, which raises it.
+/// The function `watch`, if given, is called up to ten times a second. It gets the number of transactions done, and the
+/// number of those in the window, which is None before the window. An exception of `watch` ends the run, which raises
+/// it.
 #[pyfunction]
 #[pyo3(signature = (job, watch = None))]
 pub(crate) fn generate(py: Python<'_>, job: &str, watch: Option<Py<PyAny>>) -> PyResult<String> {

@@ -1,10 +1,11 @@
 //! The ghost list: the pages that left a pool, the last one first. A page that is read again at depth `d` of the list
 //! would still have been in a pool of `d` more frames.
 //!
-//! The depth is exact for LRU, whose larger pool holds the smaller one's pages and, after them, those that left it last
-//! (Mattson, Gecsei, Slutz, Traiger: "Evaluation techniques for storage hierarchies", IBM Systems Journal 9(2), 1970).
-//! For other managers it is an estimate. If a trace has each eviction before the read that needs the frame, depths are
-//! larger by one. The list needs only reads, creations and evictions, and no access that the pool satisfies.
+//! The depth is exact for LRU: a larger pool holds the pages of the smaller one and, after them, those that left the
+//! smaller one last (Mattson, Gecsei, Slutz, Traiger: "Evaluation techniques for storage hierarchies", IBM Systems
+//! Journal 9(2), 1970). For other managers it is an estimate. If a trace has each eviction before the read that needs
+//! the frame, depths are larger by one. The list needs only reads, creations and evictions, and no access that the pool
+//! satisfies.
 
 use bufferlab_model::trace::latch::{LEFT_BY_RING, NO_RING, RING};
 use bufferlab_model::trace::{Columns, Kind};

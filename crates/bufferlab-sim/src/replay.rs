@@ -133,8 +133,8 @@ pub trait Manager {
     /// Takes the page out of the pool.
     fn drop_page(&mut self, access: Access);
 
-    /// Notes that a caller changed the page. Most managers take no notice: their dirty pages follow from latches, or they
-    /// have none.
+    /// Notes that a caller changed the page. Most managers ignore it: they derive dirty pages from latches, or have
+    /// none.
     fn dirty(&mut self, _access: Access) {}
 
     /// Returns the manager's counts so far.
@@ -225,8 +225,8 @@ pub struct Replayed {
     pub counts: Counts,
     /// Frames that hold a page at the window's end.
     pub frames_used: u32,
-    /// Pages that got a frame since the load began, but not those that a scan read into its own ring, which do not fill
-    /// the pool.
+    /// Pages that got a frame since the load began, without those that a scan read into its own ring, because these do
+    /// not fill the pool.
     pub brought_in_since_start: u64,
 }
 

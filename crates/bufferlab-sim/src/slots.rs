@@ -1,7 +1,8 @@
 //! One bit per time slot, and how many bits are set after a slot: words, blocks of 512 slots, groups of 32,768 slots.
 //!
-//! Counting walks from a slot to the end of its block, of its group, and over the groups after it: at most 8 words, 63
-//! block counts and all group counts. An access that was recent costs a few additions of one cache line.
+//! To count, it walks from a slot to the end of the slot's block, then to the end of its group, then over the later
+//! groups. It reads at most 8 words, 63 block counts and all group counts. An access that was recent costs a few
+//! additions of one cache line.
 
 const WORD: usize = 64;
 const BLOCK: usize = 512;

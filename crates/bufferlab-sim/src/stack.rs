@@ -1,6 +1,6 @@
-//! Exact LRU stack distances in one pass: a bit marks the slot of each page's last access, and the distance of an
-//! access is the number of bits after its page's slot. Compaction frees used slots: memory is 5 bytes a page, for a
-//! trace of any length.
+//! Exact LRU stack distances in one pass. Each access takes a time slot. A bit marks the slot of each page's last
+//! access, and the distance of an access is the number of bits after its page's slot. Compaction frees used slots:
+//! memory is 5 bytes a page, for a trace of any length.
 
 use thiserror::Error;
 

@@ -119,7 +119,7 @@ impl Naive {
         self.settings.large_tables.iter().position(has)
     }
 
-    /// Returns how many gets in a row, up to the last of a history, are near each other, four at most. Four are a scan.
+    /// Returns how many of the last gets of a history are each near the previous one, four at most. Four make a scan.
     fn in_a_row(&self, history: &[(u32, Told)]) -> u32 {
         let Some((&(page, told), before)) = history.split_last() else { return 0 };
         let Some(table) = self.table(page) else { return 0 };
@@ -180,7 +180,7 @@ impl Naive {
         found.is_some()
     }
 
-    /// Takes a ring's next slot away; returns its buffer when the ring may use it again, as an eviction.
+    /// Removes a ring's next slot; returns its buffer if the ring may use it again, and counts the eviction.
     fn take_from_ring(&mut self, scan: (u16, usize)) -> Option<usize> {
         let empty = || vec![None; self.settings.ring_buffers as usize].into();
         let next = self.rings.entry(scan).or_insert_with(empty).pop_front().expect("a ring has a slot");

@@ -58,8 +58,8 @@ enum Cell {
     Text { start: u32, end: u32 },
 }
 
-/// A list of values: the values stand in one flat array, their texts in one arena. It grows to its largest use and then
-/// allocates no more.
+/// A list of values, in one flat array, with their texts in one arena. It grows to its largest use and then allocates
+/// no more.
 #[derive(Debug, Default)]
 pub struct Cells {
     cells: Vec<Cell>,
@@ -345,8 +345,8 @@ pub trait Workload: Send {
         &[]
     }
 
-    /// Returns the statements of a user's script, in whose texts `place(n)` stands for the n-th parameter, counted from
-    /// zero. Returns none for a workload whose texts the dialects hold.
+    /// Returns the statements of a user's script. In their texts, `place(n)` is the placeholder of the n-th parameter,
+    /// counted from zero. Returns none for a workload whose texts the dialects hold.
     fn own_sql(&self, _place: fn(usize) -> String) -> Option<OwnSql> {
         None
     }
@@ -388,7 +388,7 @@ pub trait Workload: Send {
     /// The client's error, or [`ClientError::Data`].
     fn execute(&mut self, client: &mut dyn Client) -> Result<Outcome, ClientError>;
 
-    /// Fills the pool before the warm-up: reads one bounded piece of the rows that transactions will read. Returns true
+    /// Fills the pool before the warm-up: reads a bounded part of the rows that transactions will read. Returns true
     /// while there is more to read. A workload with another way to fill the pool keeps this default.
     ///
     /// # Errors

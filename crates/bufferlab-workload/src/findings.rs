@@ -43,7 +43,7 @@ fn fields(of: impl Serialize) -> Map<String, Value> {
     }
 }
 
-/// Deliveries stand in the same object as the other findings.
+/// The delivered orders are in the same object as the other findings.
 impl Serialize for Findings {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
         #[derive(Serialize)]

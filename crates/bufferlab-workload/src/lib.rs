@@ -2,7 +2,7 @@
 //! users' scripts.
 //!
 //! A workload is a folder with its tables, its population, its catalogue of statements, its driver, and their
-//! [`Bundle`], which stands in [`BUNDLES`]. The crate bufferlab-drive has dialects and clients. All workloads share
+//! [`Bundle`], which is listed in [`BUNDLES`]. The crate bufferlab-drive has dialects and clients. All workloads share
 //! [`random`].
 
 pub mod bundle;

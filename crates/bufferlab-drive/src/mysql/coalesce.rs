@@ -10,8 +10,8 @@ use bufferlab_workload::client::{Batch, Cells, StatementId, StatementSpec, Value
 use crate::dialect::sections;
 use crate::failure::{Failure, FailureKind};
 
-/// Most calls that a client sends as one statement: no transaction of bufferlab's workloads has a longer run, and the
-/// client can prepare a statement for each number of calls.
+/// Most calls that a client sends as one statement. No transaction of bufferlab's workloads has a longer run, and a
+/// small limit lets the client prepare a statement for each number of calls.
 const MAX_RUN: usize = 16;
 
 /// The way in which calls share the answer of a coalesced statement.

@@ -1,5 +1,5 @@
-//! A connection: connects to a MySQL or MariaDB server with the same settings of the session on every version, executes
-//! statements as text, and has the wire for prepared statements.
+//! A connection to a MySQL or MariaDB server, with the same session settings on every version. It executes statements
+//! as text, and holds the wire for prepared statements.
 
 use std::net::{TcpStream, ToSocketAddrs};
 use std::time::Duration;
@@ -19,8 +19,8 @@ use crate::tls::TlsClient;
 /// Longest time that connecting a socket may take.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The settings of every session, so that versions with other defaults behave alike: a value that does not fit is an
-/// error (5.6 would cut it), dates are UTC, reads see one snapshot, and no answer is cut.
+/// The settings of every session, which make versions with other defaults behave alike. A value that does not fit is an
+/// error (5.6 would truncate it), dates are UTC, reads see one snapshot, and no answer is truncated.
 const SESSION: [&str; 3] = [
     "SET SESSION sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION', sql_select_limit = 18446744073709551615, \
     sql_big_selects = 1",

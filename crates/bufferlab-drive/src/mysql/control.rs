@@ -116,8 +116,8 @@ impl Control {
         Ok(text.unwrap_or_default())
     }
 
-    /// Returns the text of InnoDB's monitor; none if the server refuses it, as to an account without the right: the
-    /// counters have most of the text, too. Reading the text restarts the averages in it.
+    /// Returns the text of InnoDB's monitor; none if the server refuses it, for example to an account without the
+    /// privilege. The counters have most of the text, too. Reading the text restarts the averages in it.
     ///
     /// # Errors
     /// When the connection fails.

@@ -218,8 +218,8 @@ fn metrics_known(control: &mut Control) -> Result<Values, Failure> {
     Ok(values(known.or_else(|_| control.pairs(action, &ask("ENABLED = 1")))?))
 }
 
-/// Returns the redo bytes since the change that made the oldest dirty page dirty, 0 without a dirty page; none if the
-/// server does not report it.
+/// Returns the redo bytes since the oldest dirty page became dirty; 0 if no page is dirty, none if the server does not
+/// report it.
 fn oldest_change_age(metrics: &Values) -> Option<i64> {
     let (current, oldest) = (*metrics.get(LSN[0])?, OLDEST_LSN.iter().find_map(|name| metrics.get(*name))?);
     Some(if *oldest == 0 { 0 } else { (current - oldest).max(0) })

@@ -1,5 +1,5 @@
-//! Tests of the client with a server that follows a script: a batch in one write, rows that are kept or counted, and
-//! every way in which an answer can be wrong.
+//! Tests of the client with a server that follows a script. They cover a batch in one write, rows that are kept or
+//! counted, and every kind of wrong answer.
 
 use std::borrow::Cow;
 use std::sync::Mutex;

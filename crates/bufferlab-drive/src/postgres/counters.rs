@@ -19,8 +19,8 @@
 //!   reads on every version.
 //! - From 17 on, blks_read counts a page again if another session has read it meanwhile. On every version it counts
 //!   pages of temporary tables. From 16 on the shared metrics take reads from pg_stat_io, which counts neither.
-//! - `pages_written` counts pages that checkpoints, the background writer and connections wrote. The pages of
-//!   connections come on 15 from buffers_backend, which includes pages appended to a file, and from 16 on from
+//! - `pages_written` counts pages that checkpoints, the background writer and connections wrote. On 15, the pages of
+//!   connections come from buffers_backend, which includes pages appended to a file. From 16 on they come from
 //!   pg_stat_io, which counts appended pages separately (extends).
 //! - Up to 17, reads and writes of pg_stat_io count pages. From 18 on they count operations of several pages each;
 //!   `pages_written` and `postgres_io_pages_read` are then computed from the operations' bytes.
@@ -169,8 +169,9 @@ const GROWTH: &str = "SELECT coalesce(sum(pages), 0) AS pages, \
     FROM (SELECT relkind, relnamespace, pg_relation_size(oid) / current_setting('block_size')::bigint AS pages \
     FROM pg_class WHERE oid >= 16384 AND relkind IN ('r', 'm', 't', 'i', 'S')) AS c";
 
-/// Returns the SQL for the pages by which tables and indexes have grown since this call, as `g`; none if the version's
-/// blks_read does not count growth. The growth counts from this call on, so that it is never more than blks_read.
+/// Returns SQL, under the name `g`, for the pages by which tables and indexes have grown since this call. Returns none
+/// if the version's blks_read does not count growth. The growth counts from this call on, so that it is never more than
+/// blks_read.
 fn growth_sql(control: &mut Control, major: u32) -> Result<Option<String>, Failure> {
     if major > LAST_WITH_GROWTH {
         return Ok(None);
@@ -216,8 +217,8 @@ fn from_sql(major: u32, growth: Option<&str>) -> String {
     sql
 }
 
-/// Returns the query of a sample: a column for each metric that this version has, the frames used if `tells_frames`,
-/// and last the time at which the counters were reset.
+/// Returns the query of a sample. It has a column for each metric of this version, the used frames if `tells_frames`,
+/// and at last the time at which the counters were reset.
 fn sample_sql(major: u32, growth: Option<&str>, tells_frames: bool) -> String {
     let mut columns: Vec<String> = Vec::new();
     for metric in METRICS {

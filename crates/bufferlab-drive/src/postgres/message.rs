@@ -144,8 +144,8 @@ pub fn column_types(body: &[u8]) -> Result<Vec<u32>, Malformed> {
     Ok(types)
 }
 
-/// Returns the number of rows that a command wrote or returned: the last word of its tag, "INSERT 0 1" or "UPDATE 3";
-/// zero for a tag without a number.
+/// Returns the number of rows that a command wrote or returned: the last word of its tag, such as "INSERT 0 1" or
+/// "UPDATE 3". Returns zero for a tag without a number.
 ///
 /// # Errors
 /// When the body is not a `CommandComplete`.

@@ -243,8 +243,8 @@ impl Connection {
     }
 
     /// Proves the password by SCRAM. Over TLS the proof is bound to the server's certificate (RFC 5802, section 6): an
-    /// attacker in between with another certificate learns nothing, and cannot pretend that the server knows no
-    /// binding.
+    /// attacker between client and server, who has another certificate, learns nothing. Nor can the attacker pretend
+    /// that the server does not support binding.
     fn prove_by_scram(&mut self, password: &[u8], mechanisms: &[String]) -> Result<(), PgError> {
         let offers = |name: &str| mechanisms.iter().any(|offered| offered == name);
         let (mechanism, binding) = match self.wire.endpoint() {

@@ -29,7 +29,7 @@ const NUMERIC: u32 = 1700;
 const EPOCH_DAYS: i64 = 10_957;
 const EPOCH_US: i64 = EPOCH_DAYS * 86_400_000_000;
 
-/// Largest number of digits behind the decimal point.
+/// Largest number of digits after the decimal point.
 const MAX_SCALE: i32 = 18;
 
 /// The meaning of integers for a parameter that is a date at the server.
@@ -103,8 +103,8 @@ pub fn is_readable(oid: u32) -> bool {
 /// Reads a column in the binary format of its type, and appends its value to the current row of `batch`.
 ///
 /// # Errors
-/// When the bytes are not a value of that type, or no workload reads the type; when a NUMERIC is infinite, NaN or too
-/// large for 64 bits, or a time is too late for them.
+/// When the bytes are not a value of that type, or no workload reads the type. Also when a NUMERIC is infinite, NaN or
+/// too large for 64 bits, or a time is too late for 64 bits.
 pub fn decode(bytes: Option<&[u8]>, oid: u32, batch: &mut Batch) -> Result<(), PgError> {
     let Some(bytes) = bytes else {
         batch.push_column(Value::Null);
@@ -146,7 +146,7 @@ fn integer(bytes: &[u8], oid: u32) -> Option<i64> {
 }
 
 /// Returns a NUMERIC as an integer in units of its last digit. The server sends digits to the base of 10,000, the
-/// weight of the first digit, a sign, and the number of decimal digits behind the point.
+/// weight of the first digit, a sign, and the number of decimal digits after the point.
 fn unscaled(bytes: &[u8]) -> Option<i64> {
     let (header, digits) = bytes.split_first_chunk::<8>()?;
     let [count, weight, sign, scale] =
@@ -175,7 +175,7 @@ fn unscaled(bytes: &[u8]) -> Option<i64> {
     let int = if shift >= 0 {
         int.checked_mul(unit)?
     } else {
-        // The decimal digits behind the last one of the column's scale are zero.
+        // The decimal digits after the last one of the column's scale are zero.
         Some(int / unit).filter(|_| int % unit == 0)?
     };
     i64::try_from(if negative { -int } else { int }).ok()

@@ -285,7 +285,7 @@ impl Wire {
     /// call. Notices, notifications and changed settings are not answers.
     ///
     /// # Errors
-    /// When the connection ends or is silent for too long; when the server sends bytes that are not a message, a
+    /// When the connection ends or is silent for too long. Also when the server sends bytes that are not a message, a
     /// message longer than the limit, or notices without end during a login.
     pub fn read(&mut self) -> Result<u8, PgError> {
         let mut passed = 0;

@@ -31,10 +31,10 @@ pub(super) struct OpenedFile {
     below: Vec<File>,
     range_bytes: u64,
     is_block: bool,
-    /// Whether mincore(2) is exact for this user. For other users' files it says that all pages are resident.
+    /// Whether mincore(2) is exact for this user. For other users' files it reports all pages as resident.
     may_look: bool,
     as_opened: (u64, i64, i64),
-    /// Bytes of which offsets and sizes of direct I/O must be multiples here, if known.
+    /// The alignment of direct I/O in bytes, which offsets and sizes must be multiples of, if known.
     pub direct_alignment_bytes: Option<u64>,
 }
 
@@ -263,8 +263,8 @@ fn open_direct(path: &Path) -> Result<File, Failure> {
     })
 }
 
-/// Returns the bytes of which offsets and sizes of direct I/O must be multiples: for a block device its logical block,
-/// for a file the answer of statx (Linux 6.1 and later).
+/// Returns the alignment of direct I/O in bytes, which offsets and sizes must be multiples of. For a block device it is
+/// the logical block; for a file, statx reports it (Linux 6.1 and later).
 fn direct_alignment(file: &File, is_block: bool) -> Option<u64> {
     if is_block {
         let mut bytes: libc::c_int = 0;

@@ -209,7 +209,7 @@ fn actual(with: &Readers<'_>, fallback: Option<String>, buffers_registered: bool
     actual
 }
 
-/// Returns the kernel's release, which stands for the engine's version.
+/// Returns the kernel's release, which results have as the engine's version.
 fn kernel_release() -> String {
     std::fs::read_to_string("/proc/sys/kernel/osrelease")
         .map_or_else(|_| "unknown".to_owned(), |text| text.trim().to_owned())

@@ -1,11 +1,12 @@
 //! Keeps many reads in flight on one thread through `io_uring`, with at most one system call for each read.
 //!
-//! When a read ends, the ring submits the next one at once. Reads that are submitted together at the end of a round
-//! reach the device in bursts and end in bursts, and a fast device is idle in between. At a depth of 16 that cost 8 %
+//! When a read ends, the ring submits the next one at once. Reads submitted together at the end of a round would reach
+//! the device in bursts and end in bursts, and a fast device would be idle in between. At a depth of 16 that cost 8 %
 //! of the reads of 4 KiB.
 //!
-//! The ring registers the buffers and the file once, if the kernel and the limit of locked memory allow it, so that the
-//! kernel need not look them up for every read. If an older kernel refuses newer flags, the ring does without them.
+//! The ring registers the buffers and the file once, so that the kernel need not look them up for every read. It does
+//! so if the kernel and the limit of locked memory allow it. If an older kernel refuses newer flags, the ring does
+//! without them.
 
 use std::io;
 use std::os::fd::RawFd;

@@ -38,8 +38,8 @@ pub struct Chunk {
 /// Tables that were written: the index of each in the population, and its number of rows.
 pub type Written = Vec<(usize, u64)>;
 
-/// The work of one thread: it calls the function that it gets for the next table's index, and writes that table, until
-/// the function returns none.
+/// The work of one thread. It gets a function that returns the index of the next table; it writes that table and
+/// repeats, until the function returns none.
 pub type WriteTables<'a> = dyn Fn(&mut dyn FnMut() -> Option<usize>) -> Result<Written, Failure> + Sync + 'a;
 
 /// The state that the threads of a load share.

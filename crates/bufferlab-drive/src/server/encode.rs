@@ -76,7 +76,8 @@ impl<'a> Encoder<'a> {
                 if special(byte) {
                     text.push(b'\\');
                 }
-                // A zero byte becomes the character 0 behind the backslash; the other characters follow it unchanged.
+                // A zero byte becomes the character 0 after the backslash; the other characters follow the backslash
+                // unchanged.
                 text.push(if *byte == 0 { b'0' } else { *byte });
             }
         } else {
@@ -129,7 +130,7 @@ fn unsigned(mut int: u64, text: &mut Vec<u8>) {
     text.extend_from_slice(&digits[first..]);
 }
 
-/// Appends an integer as a decimal number. `unit` is a power of ten, the integer that stands for 1: 100 for cents.
+/// Appends an integer as a decimal number. `unit` is a power of ten, the integer that represents 1: 100 for cents.
 fn decimal(int: i64, unit: u64, text: &mut Vec<u8>) {
     if int < 0 {
         text.push(b'-');

@@ -98,7 +98,7 @@ pub struct Table {
     name_bytes: usize,
 }
 
-/// The number that stands for a NULL in place of a value's length.
+/// The number that represents a NULL in place of a value's length.
 const NULL: u32 = u32::MAX;
 
 impl Table {

@@ -1,5 +1,5 @@
-//! Frames and their memory: one mapping with pages that are aligned to their size, and separately SQLite's extra space
-//! and the pool's links for each page.
+//! Frames and their memory: one mapping with pages that are aligned to their size. SQLite's extra space and the pool's
+//! links for each page are in separate memory.
 //!
 //! This file decides no replacement. A region holds the frames of the pool's size; each frame beyond this size is a
 //! separate allocation.
@@ -10,11 +10,12 @@ use std::ptr;
 
 use rusqlite::ffi::sqlite3_pcache_page;
 
-/// Readable bytes behind the last page of a mapping and behind a separate page.
+/// Readable bytes after the last page of a mapping and after a separate page.
 ///
-/// `vdbeRecordCompareInt` reads up to 72 bytes past the end of a record that lies at the end of its page, and counts on
-/// 74 bytes of padding there (`sqlite3VdbeFindCompare`); SQLite's own cache has its headers there. Between two pages of
-/// a region the next page serves as padding, because SQLite never uses the excess bytes.
+/// `vdbeRecordCompareInt` reads up to 72 bytes past the end of a record that lies at the end of its page. It relies on
+/// 74
+/// bytes of padding there (`sqlite3VdbeFindCompare`), where SQLite's own cache has its headers. Between two pages of a
+/// region the next page serves as padding, because SQLite never uses the excess bytes.
 const OVERREAD_BYTES: usize = 128;
 
 /// A frame of the pool. SQLite sees only the first field, and gives its address back to the pool.
@@ -220,8 +221,8 @@ mod tests {
         for page_bytes in [512, 4096, 65536] {
             let mut memory = FrameMemory::new(page_bytes, 24);
             let mut frames = Vec::new();
-            // Regions of whole system pages, so that only the slack is behind the last page; many regions, because a
-            // neighbour of one may be mapped.
+            // The regions have whole system pages, so that only the padding follows the last page. Try many regions,
+            // because the memory after one may be mapped.
             for _ in 0..40 {
                 memory.add_region(64, &mut frames);
             }

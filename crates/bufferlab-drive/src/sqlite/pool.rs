@@ -247,8 +247,8 @@ impl Pool {
     }
 
     /// Drops every page numbered `limit` or more, pinned ones too. SQLite calls this at the end of each transaction
-    /// that wrote, with a limit that no page has reached; then it returns at once, because a walk through the table
-    /// took half of a transaction's instructions.
+    /// that wrote, with a limit that no page has reached. Then the call returns at once: a walk through the table took
+    /// half of a transaction's instructions.
     pub fn truncate(&mut self, limit: u32) {
         if limit > self.largest_key {
             return;

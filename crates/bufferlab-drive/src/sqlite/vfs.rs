@@ -4,8 +4,8 @@
 //! through a second descriptor opened with O_DIRECT, so that SQLite's page cache is the only cache of those pages. The
 //! WAL stays buffered: it is a log, and its size is bounded by the checkpoint knob. See <https://sqlite.org/vfs.html>.
 //!
-//! POSIX drops a process's locks on a file when *any* descriptor of it is closed; therefore the direct descriptor
-//! lives exactly as long as the database file itself, and one process opens a database through one connection.
+//! POSIX drops a process's locks on a file when *any* descriptor of it is closed. Therefore the direct descriptor lives
+//! exactly as long as the database file itself, and one process opens a database through one connection.
 
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::fs::OpenOptions;
@@ -41,10 +41,10 @@ pub struct VfsCounters {
     pub pages_written: Counter,
     /// Reads of the database file that are not whole pages (its header).
     pub db_other_reads: Counter,
-    /// Bytes read from the database file as the device sees them: with those that alignment adds, also before a write
+    /// Bytes that the device reads for the database file: with those that alignment adds, and those read before a write
     /// of a part of a block.
     pub db_read_bytes: Counter,
-    /// Bytes written to the database file as the device sees them, with those that alignment adds.
+    /// Bytes that the device writes for the database file, with those that alignment adds.
     pub db_write_bytes: Counter,
     /// Time that SQLite waited for reads of the database file, in nanoseconds.
     pub db_read_ns: Counter,

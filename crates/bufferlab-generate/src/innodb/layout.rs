@@ -30,7 +30,7 @@ const TREES: u32 = 11;
 const READ_AHEAD: u32 = 64;
 
 /// Returns the most misses that a server counts while a prefill reads all tables in order. The server reads the extents
-/// behind a tree's first one ahead (buf0rea.cc, `buf_read_ahead_linear`), and a page that was read ahead is not a miss.
+/// after a tree's first one ahead (buf0rea.cc, `buf_read_ahead_linear`), and a page that was read ahead is not a miss.
 /// With 12 warehouses the reads filled MySQL 5.7.22's pool, and it counted about a tenth as many misses as the pool has
 /// frames.
 pub(crate) fn prefill_misses(page_bytes: u32) -> u64 {

@@ -139,7 +139,7 @@ fn pass(pools: &mut Pools, tree: &Tree, place: Place) {
 }
 
 /// Returns the leaf in which the search for a row begins. Above the leaves the search goes to the last key below the
-/// row's (`PAGE_CUR_L` for `PAGE_CUR_GE`), so that the first row of a leaf is sought in the leaf before it.
+/// row's (`PAGE_CUR_L` for `PAGE_CUR_GE`). So the search for the first row of a leaf begins in the leaf before it.
 #[inline(always)]
 fn low_end(tree: &Tree, place: Place, row: Row) -> Place {
     if tree.is_first(place, row) { tree.before(place).unwrap_or(place) } else { place }
@@ -158,8 +158,8 @@ fn seek(pools: &mut Pools, tree: &Tree, row: Row) -> Place {
 }
 
 /// Does what [`seek`] does, for a SELECT. In a tree that does not grow, a SELECT of a leaf's last row also gets the
-/// next leaf, as seen row by row in MySQL 5.7's INNODB_BUFFER_PAGE (experiments/hot-rows). An UPDATE does not: if it
-/// did, there would be 0.09 gets of STOCK a transaction and 0.03 of CUSTOMER more than in a trace.
+/// next leaf. This was seen row by row in MySQL 5.7's INNODB_BUFFER_PAGE (experiments/hot-rows). An UPDATE does not: if
+/// it did, there would be 0.09 gets of STOCK a transaction and 0.03 of CUSTOMER more than in a trace.
 #[inline(always)]
 fn look_up(pools: &mut Pools, tree: &Tree, row: Row) -> Place {
     let place = seek(pools, tree, row);
@@ -172,8 +172,8 @@ fn look_up(pools: &mut Pools, tree: &Tree, row: Row) -> Place {
     place
 }
 
-/// Estimates the rows of a range of keys for the optimizer: goes to both ends and, if they are not neighbours, along
-/// the leaves from the first (btr0cur.cc, `btr_estimate_n_rows_in_range_low`, `btr_estimate_n_rows_on_level`).
+/// Estimates the rows of a range of keys for the optimizer. Goes to both ends and, if these leaves are not neighbours,
+/// along the leaves from the first (btr0cur.cc, `btr_estimate_n_rows_in_range_low`, `btr_estimate_n_rows_on_level`).
 fn dive(pools: &mut Pools, tree: &Tree, first: Row, last: Row) {
     let (low, high) = (low_end(tree, tree.place(first), first), tree.place(last));
     reach(pools, tree, low, SHARED);

@@ -24,15 +24,15 @@ pub(crate) struct Segments {
 
 impl Segments {
     /// MySQL 5.7: 128 in the system tablespace (trx0sys.h, `TRX_SYS_N_RSEGS`). Slots 1 to 32 are those of temporary
-    /// tables (srv0srv.cc, `srv_tmp_undo_rsegs`), and the next 32 stand in for them: their segments are used twice in a
-    /// round (trx0trx.cc, `get_next_redo_rseg`).
+    /// tables (srv0srv.cc, `srv_tmp_undo_rsegs`), and the next 32 replace them, so that transactions use their segments
+    /// twice in a round (trx0trx.cc, `get_next_redo_rseg`).
     pub const OF_5_7: Segments = Segments { used: 96, twice: 32, temporary: 32, tablespaces: 1 };
     /// MySQL from 8.0 on: 128 (`innodb_rollback_segments`) in each of two undo tablespaces (`innodb_undo_tablespaces`;
     /// trx0trx.cc, `get_next_redo_rseg_from_undo_spaces`), and as many in the temporary tablespace.
     pub const OF_8_0: Segments = Segments { used: 256, twice: 0, temporary: 128, tablespaces: 2 };
 
-    /// Returns the number of pages that transactions use all the time: for each rollback segment its header, a page of
-    /// inserts and a page of updates; and the headers for temporary tables.
+    /// Returns the number of pages that transactions use all the time. Each rollback segment has a header, a page of
+    /// inserts and a page of updates; temporary tables have headers.
     pub fn pages_in_use(self) -> u32 {
         3 * self.used + self.temporary
     }

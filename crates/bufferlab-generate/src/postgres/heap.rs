@@ -329,7 +329,7 @@ impl Heap {
         }
     }
 
-    /// Asks the free space map for a page with room; the next search begins behind that page. If `full` is a full page,
+    /// Asks the free space map for a page with room; the next search begins after that page. If `full` is a full page,
     /// the map's lowest page that covers it is searched first, then the map from its top (freespace.c,
     /// `RecordAndGetPageWithFreeSpace`, `fsm_search`).
     fn search(&mut self, pools: &mut Pools, bytes: u16, full: Option<u32>) -> Option<u32> {

@@ -265,9 +265,9 @@ impl Index {
         }
     }
 
-    /// Splits a leaf (nbtsplitloc.c, `_bt_findsplitloc`). An entry that continues its group in order splits it where
-    /// the group ends, if many rows of later groups follow, else at nine tenths, so that the next entries get a new
-    /// leaf. Any other entry splits it in the middle.
+    /// Splits a leaf (nbtsplitloc.c, `_bt_findsplitloc`). If the entry continues its group in order and many rows of
+    /// later groups follow, the leaf is split where the group ends. If few follow, it is split at nine tenths, so that
+    /// the next entries get a new leaf. Any other entry splits it in the middle.
     fn split(&mut self, pools: &mut Pools, place: Place, (group, key): (u32, u32), is_adjacent: bool) {
         let leaf = *self.tree.leaf(place);
         let extent = self.tree.extent(group);

@@ -11,8 +11,8 @@ use crate::loaded::Loaded;
 use crate::pools::Objects;
 use crate::tree::{Grown, Loading};
 
-/// Bytes by which a line's length grows when it is delivered: 8 for the date and 6 to align the date, less 8 of the
-/// header, which then needs no null bits and has 24 bytes in place of 32.
+/// Bytes by which a line's length grows when it is delivered. The date takes 8 bytes and its alignment 6. The header
+/// loses 8: without null bits it has 24 bytes instead of 32.
 pub(super) const DELIVERED: u16 = 6;
 
 /// A table with its indexes: its primary key (HISTORY has none), then a secondary index if there is one.
@@ -73,7 +73,7 @@ pub(super) fn lay_out(loaded: &Loaded, objects: &mut Objects, table: Relation, t
         }
         _ => (small + 64, (1, 1 << 31), small + 64),
     };
-    // The first district's bytes stand for all.
+    // The bytes of the first district's row represent all.
     let rows = loaded.rows(table).map(|(.., own)| if table == Relation::District { bytes } else { own });
     let heap = Heap::new(objects, table.name(), rows, of_heap);
     let tuples = Tuples::default();

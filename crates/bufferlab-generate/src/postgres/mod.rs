@@ -2,10 +2,10 @@
 //! sessions force (crates/bufferlab-drive/src/postgres/plan.rs). Autovacuum is off, as on a private server.
 //!
 //! The rules were compared with a page trace of PostgreSQL 17.2 (TPC-C, 4 warehouses, 8 connections). Files and
-//! functions are those of 17.0. Not simulated: waits for locks, and pages of WAREHOUSE and DISTRICT that cannot be
-//! pruned because waiting sessions keep them pinned; several pages that sessions add to a table at once when they wait
-//! for each other; splits above the leaves; equal entries in one (deduplication); numbers of customers that grow. The
-//! state of transactions is in other pools (slru.c).
+//! functions are those of 17.0. Not simulated: waits for locks, and their effects (pages of WAREHOUSE and DISTRICT that
+//! waiting sessions keep pinned and so unpruned; several pages added to a table at once). Neither are splits above the
+//! leaves, deduplication of equal entries, and numbers of customers that grow. The state of transactions is in other
+//! pools (slru.c).
 
 mod heap;
 mod hot_rows;
@@ -42,8 +42,8 @@ const CATALOG_GETS: u32 = 6;
 /// number; otherwise the catalogue would have a larger share of its gets.
 const COUNTERS_EVERY: u64 = 1_000_000 / TRANSACTION_US;
 
-/// The number of transactions that each session commits while the oldest transaction is under way: a New-Order has 46
-/// statements and a Delivery 70, the mean transaction 27.
+/// The number of transactions that each session commits while the oldest transaction is under way. A New-Order has 46
+/// statements and a Delivery 70; the mean transaction has 27.
 const OLDEST: u64 = 2;
 
 /// A change that a rollback undoes: a version of a row, and the version before it.

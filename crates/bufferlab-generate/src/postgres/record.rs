@@ -83,15 +83,15 @@ fn data<'a>(columns: impl Iterator<Item = (Column, Value<'a>)>) -> u32 {
     })
 }
 
-/// Returns the bytes of values of `bytes` bytes with a text of `chars` characters behind them. A short text has a
-/// header of one byte and is not aligned.
+/// Returns the bytes of values of `bytes` bytes with a text of `chars` characters after them. A short text has a header
+/// of one byte and is not aligned.
 pub(super) fn text(bytes: u32, chars: u32) -> u32 {
     if chars <= SHORT_MOST { bytes + 1 + chars } else { aligned(bytes, 4) + 4 + chars }
 }
 
-/// Returns the bytes of a number with `behind` digits behind the point, without the header of its length: two bytes of
-/// its own header and two for each digit of base 10,000, without zeros at both ends (numeric.c, `make_result`,
-/// `strip_var`).
+/// Returns the bytes of a number with `behind` digits after the decimal point, without the header of its length. The
+/// number has a header of two bytes, and two bytes for each digit of base 10,000, without zeros at both ends
+/// (numeric.c, `make_result`, `strip_var`).
 fn numeric(int: i64, behind: u32) -> u32 {
     let mut digits = int.unsigned_abs() * 10_u64.pow(behind.next_multiple_of(4) - behind);
     while digits > 0 && digits.is_multiple_of(10_000) {

@@ -53,14 +53,14 @@ impl Btree {
         Btree { page_bytes, nodes: vec![Node::default()], next_page: 1, end_page: u32::MAX, ..Btree::default() }
     }
 
-    /// Makes the interior pages of a table with row ids, as a tree whose rows stand for leaves: a row's key is the
-    /// leaf's last row id. The last leaf has no row.
+    /// Makes the interior pages of a table with row ids, as a tree in which each row represents a leaf: a row's key is
+    /// the leaf's last row id. The last leaf has no row.
     pub fn above_leaves(page_bytes: u32) -> Self {
         Btree { child_below: CHILD, ..Btree::new(page_bytes) }
     }
 
-    /// Appends a row: in a load, or in a run whose cursor stands at the end. `is_sorted` says that the row is an
-    /// index's and comes from a sorter (`BTREE_BULKLOAD`).
+    /// Appends a row: in a load, or in a run whose cursor is at the end. `is_sorted` is true for a row of an index that
+    /// comes from a sorter (`BTREE_BULKLOAD`).
     pub fn append(&mut self, pools: &mut Pools, key: u32, bytes: u16, is_sorted: bool) {
         let cell = self.store(pools, key, bytes);
         self.path.clear();
@@ -99,7 +99,7 @@ impl Btree {
         self.first_page + self.nodes[node as usize].page
     }
 
-    /// Goes down to the leaf where a cursor stands before the first row with at least this key
+    /// Goes down to the leaf in which a cursor is placed before the first row with at least this key
     /// (`sqlite3BtreeIndexMoveto` for a key of fewer columns than the row's, which no row equals).
     pub fn seek(&mut self, pools: &mut Pools, key: u32) {
         self.descend(Some(pools), key, false, true);
@@ -176,8 +176,8 @@ impl Btree {
         whole.or(bytes.get(place).copied()).map_or(0, u32::from)
     }
 
-    /// Goes on to the leaf where a cursor before `key` stands. Gets only that leaf, because the cursor still holds its
-    /// parents.
+    /// Goes on to the leaf in which a cursor is placed before `key`. Gets only that leaf, because the cursor still
+    /// holds its parents.
     pub fn go_on(&mut self, pools: &mut Pools, key: u32) {
         let before = self.current();
         let mut node = 0;
@@ -203,7 +203,7 @@ impl Btree {
         self.balance(pools, false);
     }
 
-    /// Lets a row grow by `by` bytes without a search: the cursor stands on it. Returns whether the tree was balanced.
+    /// Lets a row grow by `by` bytes without a search: the cursor is on it. Returns whether the tree was balanced.
     pub fn grow(&mut self, pools: &mut Pools, key: u32, by: u16) -> bool {
         self.find(key);
         self.dirty.push(self.current());

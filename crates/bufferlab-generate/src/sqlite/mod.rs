@@ -96,7 +96,7 @@ pub struct Sqlite {
     hot_rows: Option<Packed>,
     /// Bytes of one row that the run inserts, by relation.
     bytes: [u16; RELATIONS],
-    /// The number of updates of each row of STOCK; 3 stands for three and more.
+    /// The number of updates of each row of STOCK; 3 means three or more.
     stock_updates: Vec<u8>,
     /// The effects of payments and deliveries on each customer's numbers.
     accounts: Vec<Account>,
@@ -288,7 +288,7 @@ impl Engine for Sqlite {
     }
 
     /// Seeks the row, then writes it by its whole key. A row that keeps its size keeps its chain, each page of which is
-    /// read (`btreeOverwriteOverflowCell`). On hot_rows the cursor still stands on the row when it is written.
+    /// read (`btreeOverwriteOverflowCell`). On hot_rows the cursor is still on the row when it is written.
     fn update(&mut self, pools: &mut Pools, row: Row, note: u32) {
         if self.hot_rows.is_some() {
             return self.read(pools, row, Purpose::Change);

@@ -96,8 +96,8 @@ impl Drop for Instance {
     }
 }
 
-/// Removes our instances whose process has ended; returns their names. An instance with an open reader is busy and
-/// stays.
+/// Removes bufferlab's instances whose process has ended; returns their names. An instance with an open reader is busy
+/// and stays.
 ///
 /// # Errors
 /// When this user has no tracefs, and so no instances either.
@@ -114,7 +114,7 @@ pub fn remove_stale(tracing: &Tracing) -> Result<Vec<String>, TraceError> {
     Ok(removed)
 }
 
-/// Returns whether an instance is ours and its maker has ended.
+/// Returns whether bufferlab made an instance, in a process that has ended.
 fn is_of_the_dead(name: &str) -> bool {
     let parts = name.strip_prefix(PREFIX).and_then(|rest| rest.split_once('-'));
     let Some((Ok(pid), rest)) = parts.map(|(pid, rest)| (pid.parse::<u32>(), rest)) else { return false };

@@ -58,7 +58,7 @@ fn known_signature(signature: &[u8; 12]) -> Option<&'static str> {
     }
 }
 
-/// Returns the product of a virtual machine whose maker or product stands in its firmware tables.
+/// Returns the product of a virtual machine whose maker or product is named in its firmware tables.
 fn known_product(text: &str) -> Option<&'static str> {
     const PRODUCTS: [(&str, &str); 10] = [
         ("KVM", "kvm"),

@@ -1,10 +1,10 @@
 //! Stores accesses in memory in a packed form. An access of TPC-C takes 6 to 7 bytes instead of a record's 24, because
 //! successive accesses have much in common.
 //!
-//! An access is a head of two bytes with its kind and the lengths of its fields: the time and the page as differences
-//! from the access before it, then object, thread, latch and site where they have changed. The code stores every number
-//! at its full length, and then the next one over the unused bytes at its end, so that it needs no branches. Blocks of
-//! one size grow without a copy.
+//! An access has a head of two bytes with its kind and the lengths of its fields. The fields are the time and the page,
+//! as differences from the previous access, then object, thread, latch and site if they have changed. The code stores
+//! every number at its full length, and then the next one over the unused bytes at its end, so that it needs no
+//! branches. Blocks of one size grow without a copy.
 
 use bufferlab_model::trace::{Kind, Record};
 

@@ -68,7 +68,7 @@ mod tests {
     fn sizes_are_bytes_and_similar_names_are_told_apart() {
         let memory = meminfo(MEMINFO_6_18);
         assert_eq!(memory.total_bytes, Some(24_684_096 * 1024));
-        // SwapCached and WritebackTmp stand in the same file.
+        // The same file has SwapCached and WritebackTmp, which must not match.
         assert_eq!(memory.cached_bytes, Some(173_592 * 1024));
         assert_eq!(memory.writeback_bytes, Some(16 * 1024));
     }

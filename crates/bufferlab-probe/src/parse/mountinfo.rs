@@ -58,7 +58,7 @@ fn mount(line: &[u8]) -> Option<Mount> {
     let root = path(fields.next()?);
     let mount_point = path(fields.next()?);
     let mount_options = text(fields.next()?);
-    // Any number of optional fields stands before the lone hyphen.
+    // Any number of optional fields precedes the single hyphen.
     fields.by_ref().find(|field| *field == b"-")?;
     let filesystem = text(fields.next()?);
     let source = path(fields.next()?);

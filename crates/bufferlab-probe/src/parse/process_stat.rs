@@ -17,10 +17,10 @@ pub struct ProcessStat {
     pub children_system_ticks: Option<u64>,
 }
 
-/// Reads /proc/PID/stat. The name of the program stands in brackets and may hold blanks and brackets itself.
+/// Reads /proc/PID/stat. The name of the program is in brackets, and may contain blanks and brackets itself.
 pub fn process_stat(text: &[u8]) -> ProcessStat {
     let Some(end) = text.iter().rposition(|byte| *byte == b')') else { return ProcessStat::default() };
-    // The field behind the name is the third.
+    // The field after the name is the third.
     let field = |number_in_manual: usize| fields(&text[end + 1..]).nth(number_in_manual - 3).and_then(number);
     ProcessStat {
         minor_faults: field(10),

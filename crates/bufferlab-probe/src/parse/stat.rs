@@ -40,7 +40,7 @@ pub struct Scheduling {
 
 /// Returns the processors' lines, in the file's order (the sum first; processors taken offline have none).
 pub fn processors(text: &[u8]) -> impl Iterator<Item = (Processor, CpuTicks)> {
-    // The processors' lines come first; the interrupt line behind them can be many kilobytes.
+    // The processors' lines come first; the interrupt line after them can be many kilobytes.
     lines(text).map_while(|line| {
         let mut fields = fields(line);
         let processor = match fields.next()?.strip_prefix(b"cpu")? {
@@ -66,7 +66,7 @@ pub fn processors(text: &[u8]) -> impl Iterator<Item = (Processor, CpuTicks)> {
 
 /// Returns context switches, interrupts, and the numbers of runnable and blocked tasks.
 pub fn scheduling(text: &[u8]) -> Scheduling {
-    // `intr` has the total as its first value; no code reads the counts per interrupt behind it.
+    // `intr` has the total as its first value; no code reads the counts per interrupt after it.
     let [context_switches, interrupts, running, blocked] =
         super::named_numbers(text, ["ctxt", "intr", "procs_running", "procs_blocked"]);
     Scheduling { context_switches, interrupts, running, blocked }

@@ -1,8 +1,9 @@
 //! The kernel's tracefs: finds one, reads its text, and finds the process that owns an object in it.
 //!
-//! If this user may mount, this module uses a mount in no directory: `fsmount(2)` gives a mount that only its
-//! descriptor knows, and that ends with it, however the process ends. Otherwise it uses a tracefs that another user
-//! mounted and opened to us. An object in tracefs survives its maker, so its name says which process made it.
+//! If this user may mount, this module uses a mount in no directory: `fsmount(2)` returns a mount that exists only as a
+//! descriptor, and that ends with the descriptor, however the process
+//! ends. Otherwise it uses a tracefs that another user has mounted and given access to. An object in tracefs survives
+//! its maker, so its name says which process made it.
 
 mod error;
 mod format;

@@ -24,7 +24,7 @@ impl Owner {
     }
 }
 
-/// Returns the number of our PID namespace: a container has its own. 0 if /proc does not show it.
+/// Returns the number of this process's PID namespace: a container has its own. 0 if /proc does not show it.
 pub(crate) fn namespace() -> u64 {
     fs::metadata("/proc/self/ns/pid").map(|link| link.ino()).unwrap_or_default()
 }

@@ -13,7 +13,7 @@ struct Node<T> {
     note: T,
 }
 
-/// A list of pages. Its two ends meet in a node behind the last page, so that no link needs a test for an end.
+/// A list of pages. Its two ends meet in a node after the last page, so that no link needs a test for an end.
 pub(crate) struct PageList<T> {
     nodes: Vec<Node<T>>,
     len: u32,
@@ -64,7 +64,7 @@ impl<T: Copy + Default> PageList<T> {
         self.nodes[page as usize].newer
     }
 
-    /// Returns the page behind this one, towards the oldest.
+    /// Returns the page after this one, towards the oldest.
     #[inline]
     pub(crate) fn older(&self, page: u32) -> u32 {
         debug_assert!(self.contains(page), "page {page} is not in the list: no page is behind it");
@@ -77,7 +77,7 @@ impl<T: Copy + Default> PageList<T> {
         self.insert_behind(self.ends(), page);
     }
 
-    /// Puts a page that is not in the list behind one that is.
+    /// Puts a page that is not in the list after one that is.
     #[inline]
     pub(crate) fn insert_behind(&mut self, newer: u32, page: u32) {
         debug_assert!(self.contains(newer), "page {newer} is not in the list: page {page} cannot be behind it");

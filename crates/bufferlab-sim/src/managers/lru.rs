@@ -1,8 +1,8 @@
 //! `lru`: the least recently used page is evicted. No database does exactly this; it is the yardstick for the models.
 //!
-//! Its misses are those of [`Curve`](crate::Curve) at the same size, to the last one, because both keep the curve's
-//! rules: a dropped page keeps its frame until the page comes back or the pool needs the frame, a page of a
-//! get-if-in-pool enters the pool without a read, and prefetches do nothing.
+//! Its misses are exactly those of [`Curve`](crate::Curve) at the same size, because both have the same rules. A
+//! dropped page keeps its frame until the page comes back or the pool needs the frame. A page of a get-if-in-pool
+//! enters the pool without a read. Prefetches do nothing.
 
 use std::num::NonZeroU32;
 

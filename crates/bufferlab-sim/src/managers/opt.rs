@@ -1,10 +1,10 @@
 //! `opt`: the fewest reads that any manager could need, because it knows the future. It is the lower bound for the
 //! models' reads.
 //!
-//! It gives up the page whose next get is farthest away (Belady: "A study of replacement algorithms for a
-//! virtual-storage computer", IBM Systems Journal 5(2), 1966, where it is MIN). A page whose next use is a creation, or
-//! follows a drop, gains nothing from a frame until then. `opt` may admit a page of a get-if-in-pool without a read,
-//! and it ignores prefetches. Both can only lower the count.
+//! It evicts the page whose next get is farthest away (Belady: "A study of replacement algorithms for a virtual-storage
+//! computer", IBM Systems Journal 5(2), 1966, where it is MIN). A page whose next use is a creation, or follows a drop,
+//! gains nothing from a frame until then. `opt` may admit a page of a get-if-in-pool without a read, and it ignores
+//! prefetches. Both can only lower the count.
 //!
 //! Counted from the trace's first event on, no manager reads less. A manager that reads more during the warm-up may
 //! read less in the window after it.

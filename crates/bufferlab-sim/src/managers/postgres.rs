@@ -91,7 +91,7 @@ pub struct Postgres {
     has_free_list: bool,
     /// The number of buffers that have a page.
     used: u32,
-    /// The buffer at which the clock's hand stands (`StrategyControl->nextVictimBuffer`).
+    /// The position of the clock's hand (`StrategyControl->nextVictimBuffer`).
     hand: Position,
     scans: Scans,
     writers: Option<Writers>,

@@ -4,10 +4,11 @@
 //! ring. src/backend/storage/buffer/freelist.c, `GetBufferFromRing` and `AddBufferToRing`: the scan's misses take the
 //! ring's buffers in turn.
 //!
-//! A trace marks the gets that had a ring (its column `latch`). If it does not, or if the traced pool was so large that
-//! the server read the table without a ring, the order of a session's gets decides. A trace does not show where a scan
-//! begins: the model starts a new ring when its session gets the table's first page, or goes back. The processes of a
-//! parallel scan jump ahead, by 300 to 1,100 pages about 20 times in a scan of 10,715 pages on two busy processors.
+//! A trace marks the gets that had a ring (its column `latch`). The order of a session's gets decides if the trace has
+//! no marks, or if the traced pool was so large that the server read the table without a ring. A trace does not show
+//! where a scan begins: the model starts a new ring when its session gets the table's first page, or goes back. The
+//! processes of a parallel scan jump ahead: about 20 times, by 300 to 1,100 pages, in a scan of 10,715 pages on two
+//! busy processors.
 
 use std::mem::replace;
 
@@ -29,7 +30,7 @@ const LEAST_IN_A_ROW: u8 = 4;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LargeTable {
-    /// The table's first page. The table's pages have numbers in a row.
+    /// The table's first page. The table's pages have consecutive numbers.
     pub first_page: u32,
     /// The number of the table's pages.
     pub pages: u32,
@@ -42,8 +43,8 @@ pub struct LargeTable {
 #[derive(Clone, Copy)]
 struct Scan {
     last_page: u32,
-    /// The number of gets in a row near each other, up to `LEAST_IN_A_ROW`; 0 after a get that is known to be of no
-    /// scan.
+    /// The number of consecutive gets near each other, up to `LEAST_IN_A_ROW`; 0 after a get that is known to belong to
+    /// no scan.
     in_a_row: u8,
     /// The last page of a get that belonged to a scan, or `NONE`.
     last_scanned: u32,

@@ -5,9 +5,9 @@
 //! recycles at N - 1 pages; bufferlab's pool of N frames, and this model, hold N. The model is the yardstick [`Lru`]
 //! with two other rules: a get-if-in-pool of a page outside the pool changes nothing, and a drop frees the frame.
 //!
-//! One thing is approximated. The pool orders pages by their release, and pages in use or dirty are not in its list; a
-//! trace has only gets, so the model orders pages by their gets. At the point of the trace (TPC-C, 2 warehouses, pool
-//! of 20 %), it reads 272,042 pages and SQLite read 272,051.
+//! One thing is approximated. The pool orders pages by their release, and its list has no pages in use and no dirty
+//! pages. A trace has only gets, so the model orders pages by their gets. At the point of the trace (TPC-C, 2
+//! warehouses, pool of 20 %), it reads 272,042 pages and SQLite read 272,051.
 
 use std::num::NonZeroU32;
 

@@ -22,7 +22,8 @@ pub const TRANSACTION_TYPES: [&str; 2] = ["select", "update"];
 const SELECT: usize = 0;
 const UPDATE: usize = 1;
 
-/// Rows that the prefill reads in one piece: a few milliseconds, so that the driver can answer a sampler in between.
+/// Rows that the prefill reads in one step. A step takes a few milliseconds, so that the driver can answer a sampler in
+/// between.
 const ROWS_PER_PIECE: u32 = 64;
 
 /// The workload hot_rows for one connection.

@@ -26,8 +26,8 @@ const MEAN_TOLERANCE: f64 = 1e-6;
 /// The earliest ship date: 1992-01-02, a day after the first order.
 const FIRST_SHIP_DAY: i32 = 8_036;
 
-/// The specification's own answer at scale factor 1 with its validation parameter (2.4.1.5, and its answer set): flag
-/// and status, the four sums in the units of [`Sums`], the mean discount, the rows.
+/// The specification's own answer at scale factor 1 with its validation parameter (2.4.1.5, and its answer set). Each
+/// row has flag and status, the four sums in the units of [`Sums`], the mean discount, and the number of rows.
 const PUBLISHED: [(char, char, [i64; 4], f64, i64); 4] = [
     ('A', 'F', [3_773_410_700, 5_658_655_440_073, 537_582_571_348_700, 55_909_065_222_827_692], 0.049_985, 1_478_493),
     ('N', 'F', [99_141_700, 148_750_471_038, 14_130_821_680_541, 1_469_649_223_194_375], 0.050_093, 38_854),

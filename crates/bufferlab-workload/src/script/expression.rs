@@ -463,7 +463,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Reads a text in single quotes, in which two quotes stand for one.
+    /// Reads a text in single quotes, in which two quotes mean one.
     fn quoted(&mut self) -> Result<String, Fault> {
         let mut text = String::new();
         self.at += 1;

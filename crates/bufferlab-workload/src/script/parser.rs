@@ -276,7 +276,7 @@ impl<'a> Parser<'a> {
             } else if rest.starts_with("--") {
                 let comment = cursor.line_text();
                 cursor.skip(comment.len());
-                // Only a separate line can begin a section; a comment behind a statement cannot.
+                // Only a separate line can begin a section; a comment after a statement cannot.
                 let before = text[..cursor.at - comment.len()].trim_end_matches([' ', '\t']);
                 if before.is_empty() || before.ends_with(['\n', '\r']) {
                     self.comment_line(comment.trim_end(), line).map_err(at_line)?;

@@ -29,7 +29,7 @@ impl Sql {
         text
     }
 
-    /// Returns the number of parameters. A variable that stands twice in the statement is two parameters.
+    /// Returns the number of parameters. A variable that occurs twice in the statement is two parameters.
     pub fn parameters(&self) -> usize {
         self.slots.len()
     }
@@ -223,7 +223,7 @@ fn variable_name(rest: &str) -> &str {
     if after.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_') { &after[..end] } else { "" }
 }
 
-/// Moves over a quoted text. Two quotes inside it stand for one, on every engine; a backslash has no meaning, as in the
+/// Moves over a quoted text. Two quotes inside it mean one, on every engine; a backslash has no meaning, as in the
 /// standard.
 fn skip_quoted(cursor: &mut Cursor<'_>, quote: u8) -> Result<(), Fault> {
     let rest = cursor.rest().as_bytes();

@@ -1,5 +1,5 @@
-//! Reads the server's answer to a command: an end, an error, or columns and rows, and further results while the server
-//! says that there are more.
+//! Reads the server's answer to a command: an end, an error, or columns and rows. Further results follow while the
+//! server announces more.
 
 use std::io::{Error, Read};
 
@@ -12,12 +12,12 @@ use crate::server::refusal::Refusal;
 
 const OK: u8 = 0x00;
 pub(super) const LOCAL_FILE: u8 = 0xfb;
-/// The byte that stands for NULL in a row in text.
+/// The byte that represents NULL in a row of the text protocol.
 const NULL: u8 = 0xfb;
 const EOF: u8 = 0xfe;
 const ERR: u8 = 0xff;
 /// A packet that ends rows is shorter than this number of bytes; a longer packet that begins with the same byte is a
-/// row in text.
+/// row of the text protocol.
 const EOF_LENGTH: usize = 9;
 const MORE_RESULTS: u16 = 0x0008;
 /// The number of the character set `binary`, which columns of bytes have.

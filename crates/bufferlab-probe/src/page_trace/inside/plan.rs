@@ -284,7 +284,7 @@ fn fixups(code: &[u8]) -> Vec<Fixup> {
     found
 }
 
-/// Returns the direct branches of a program into covered bytes behind the first one: from and to. There must be none.
+/// Returns the direct branches of a program into covered bytes after the first one: from and to. There must be none.
 ///
 /// It reads the code from end to end. Data between functions may be read as instructions; such a branch is reported
 /// too, and a person must check it.

@@ -171,7 +171,7 @@ impl Reader {
     /// Returns the slots of processes that ended without freeing them, and these processes.
     fn gone(&self) -> Vec<(usize, u32)> {
         let states = self.shared.states()[..self.slots.len()].iter().enumerate();
-        // Threads of one process often have slots in a row.
+        // Threads of one process often have consecutive slots.
         let mut asked = (0, false);
         states
             .filter(|(_, state)| state.load(Ordering::Acquire) == USED)

@@ -26,7 +26,7 @@ const ARITHMETIC_FLAGS: u64 = 0x8d5;
 const STATES_PER_SHAPE: usize = 1_500;
 /// Fewer states, for the test in which a signal follows every instruction: a cold path has some hundred instructions.
 const STEPPED_PER_SHAPE: usize = 120;
-/// The flag that makes the processor stop behind each instruction; the system then sends SIGTRAP.
+/// The flag that makes the processor stop after each instruction; the system then sends SIGTRAP.
 const TRAP_FLAG: u64 = 1 << 8;
 const REGISTERS: usize = 16;
 const NAMES: [&str; REGISTERS] =
@@ -157,7 +157,7 @@ impl Memory {
         Self { words: vec![0; STACK_WORDS + 256] }
     }
 
-    /// Returns an address `words` words behind the middle of the stack, with room on both sides.
+    /// Returns an address `words` words above the middle of the stack, with room on both sides.
     fn stack(&self, words: usize) -> u64 {
         &raw const self.words[STACK_WORDS / 2 + words] as u64
     }
@@ -560,8 +560,8 @@ fn a_site_that_has_no_room_is_refused_by_name() {
         let program = Program { code: vec![Mapped { offset: 0, address: CODE_AT, bytes: code }], data: Vec::new() };
         plan(&program, &settings(bytes[0], &["%di".to_owned()])).expect_err("refused")
     };
-    // A return, and a function behind it; a call in the moved bytes; the stack protector's load, alone and behind
-    // another instruction; another instruction than the expected one.
+    // The refused cases: a return with a function after it; a call in the moved bytes; the stack protector's load,
+    // alone and after another instruction; another instruction than the expected one.
     assert!(refused(&[0x5d, 0xc3, 0x55, 0x48, 0x89, 0xe5]).contains("belongs to another path"));
     assert!(refused(&[0x90, 0xe8, 1, 2, 3, 4]).contains("Call cannot be moved"));
     let canary = [0x64, 0x48, 0x8b, 0x04, 0x25, 0x28, 0, 0, 0];

@@ -88,8 +88,8 @@ pub fn postgres(program: &Program, all: &[Raise], usage: u64) -> Proposals {
 /// Returns none for a read of a temporary table.
 ///
 /// `ReadBuffer_common` of 15 has the strategy as its sixth argument. Later versions count a read by
-/// `pgstat_count_io_op_time(object, context, ...)`, right behind the call. The value that is moved into its second argument
-/// there has outlived the call, and so is at the same place before it.
+/// `pgstat_count_io_op_time(object, context, ...)`, right after the call. The value that is moved into its second
+/// argument there has survived the call, and so is at the same place before it.
 fn with_ring(program: &Program, mut site: Proposal) -> Option<Proposal> {
     let code = program.function_at(site.address).map_or_else(Vec::new, |function| program.instructions(function));
     let counts = program.symbols.get("pgstat_count_io_op_time");

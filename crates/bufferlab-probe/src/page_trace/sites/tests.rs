@@ -180,7 +180,7 @@ impl Place {
             0 => ("%di", self.di),
             1 => ("%bx", self.bx),
             2 => ("\\77", 77),
-            // The register si leads to the second number; behind the third is the address of the first.
+            // The register si leads to the second number; after the third is the address of the first.
             3 => ("-8(%si)", first),
             4 => ("+8(%si)", third),
             5 => ("+8(+16(%si))", second),

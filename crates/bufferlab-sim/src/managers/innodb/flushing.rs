@@ -1,8 +1,9 @@
 //! When the page cleaner writes pages of the flush list: because of their age, or because too many pages are dirty.
 //!
-//! A server finds the number of pages for each second from the age, the redo rate, the dirty pages and `io_capacity`
-//! (buf0flu.cc, `page_cleaner_flush_pages_recommendation`, `af_get_pct_for_lsn`, `af_get_pct_for_dirty`), and so holds
-//! an age that depends on the load's speed. The model takes this age as given, or the pages for each second at one age.
+//! A server computes the number of pages for each second from the age, the redo rate, the dirty pages and `io_capacity`
+//! (buf0flu.cc, `page_cleaner_flush_pages_recommendation`, `af_get_pct_for_lsn`, `af_get_pct_for_dirty`). So the age
+//! settles at a value that depends on the load's speed. The model takes this age as given, or the pages for each second
+//! at one age.
 
 use serde::{Deserialize, Serialize};
 
@@ -85,8 +86,8 @@ impl Flushing {
         self.rest = (asked - f64::from(written)).clamp(0.0, 1.0);
     }
 
-    /// Returns the page that has been dirty for longest if it is to be written: the round wants more (`wanted`), the
-    /// page is older than `most_age` changes, or the pool has too many dirty pages (buf0buf.cc,
+    /// Returns the page that has been dirty for longest, if it must be written: because the round wants more
+    /// (`wanted`), the page is older than `most_age` changes, or the pool has too many dirty pages (buf0buf.cc,
     /// `buf_get_modified_ratio_pct`).
     fn due(&self, pool: &Pool, most_age: Option<u32>, wanted: bool) -> Option<u32> {
         let list = pool.flush_list.as_ref()?;

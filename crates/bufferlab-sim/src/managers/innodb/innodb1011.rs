@@ -3,12 +3,12 @@
 //! A thread that takes a frame and leaves less than half of `lru_scan_depth` free wakes the page cleaner. In its round
 //! of each second the cleaner writes from the flush list only, and threads write no page to free a frame.
 //!
-//! Approximated: the cleaner does its whole work between two events, and a dirty page at the tail leaves the pool as soon
-//! as it is written; on a server it stays until the next batch. So writes change no read, `innodb_lru_flush_size`
-//! (of 10.5) and `innodb_io_capacity_max`, which limit the pages that a batch writes, have no effect, and no thread
-//! waits for the cleaner. A page that was freed in its tablespace leaves the server's pool when it would be written
-//! (buf0flu.cc, `buf_pool_t::release_freed_page`). A trace does not show that, so the model keeps such a page and
-//! evicts others.
+//! Approximated: the cleaner does its whole work between two events, and a dirty page at the tail leaves the pool as
+//! soon as it is written; on a server it stays until the next batch. So writes change no read, and no thread waits for
+//! the cleaner.
+//! `innodb_lru_flush_size` (of 10.5) and `innodb_io_capacity_max`, which limit the pages that a batch writes, have no
+//! effect. A page that was freed in its tablespace leaves the server's pool when it would be written (buf0flu.cc,
+//! `buf_pool_t::release_freed_page`). A trace does not show that, so the model keeps such a page and evicts others.
 //!
 //! Checked at the point of the trace (MariaDB 11.4.5, TPC-C, 1 warehouse, pool of 30 %, `lru_scan_depth` 100,
 //! `old_blocks_time` 0, one run). Reads are 3.5 % above the server's, those of `lru` 9.5 % below. They are 1.8 % above
@@ -45,12 +45,12 @@ pub struct Innodb1011Settings {
     pub old_blocks_time_ms: u32,
     /// Free frames up to which the cleaner evicts. The default is 1536.
     pub lru_scan_depth: u32,
-    /// Dirty pages that the cleaner writes with one: none (0), those in a row with it (1), all of its extent (2). The
-    /// server writes them only on a rotational device (buf0flu.cc, `fil_space_t::is_rotational`).
+    /// Dirty pages that the cleaner writes with one: none (0), those next to it without a gap (1), all of its extent
+    /// (2). The server writes them only on a rotational device (buf0flu.cc, `fil_space_t::is_rotational`).
     #[serde(default, skip_serializing)]
     pub flush_neighbors: u32,
-    /// The changes for which a page may stay dirty before the cleaner writes it from the flush list: the age that
-    /// adaptive flushing holds, which depends on the device. None: no page is written because of its age.
+    /// The number of changes for which a page may stay dirty before the cleaner writes it from the flush list. Adaptive
+    /// flushing keeps the pool at this age, which depends on the device. None: no page is written because of its age.
     #[serde(skip_serializing)]
     pub flush_age: Option<AgeCourse>,
     /// The pages that the cleaner writes from the flush list in a round. None: only those that are too old or too many.

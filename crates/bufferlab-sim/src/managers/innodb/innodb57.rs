@@ -46,16 +46,16 @@ pub struct Innodb57Settings {
     pub old_blocks_time_ms: u32,
     /// Free frames up to which the cleaner evicts. The default is 1024.
     pub lru_scan_depth: u32,
-    /// Dirty pages that the cleaner writes, and frees, with one at the tail: none (0), those in a row with it (1), all
-    /// of its extent (2). The default is 1, in MySQL 8.0 it is 0.
+    /// Dirty pages that the cleaner writes, and frees, with one at the tail: none (0), those next to it without a gap
+    /// (1), all of its extent (2). The default is 1, in MySQL 8.0 it is 0.
     pub flush_neighbors: u32,
     /// Whether a thread that finds no free frame and no clean page wakes the cleaner. True from MySQL 5.7 on, and in
     /// MariaDB 10.2; false in MySQL 5.6, whose `buf_LRU_get_free_block` has no such signal and looks for a clean page
     /// among `lru_scan_depth`.
     #[serde(skip_serializing)]
     pub wakes_cleaner: bool,
-    /// The changes for which a page may stay dirty before the cleaner writes it from the flush list: the age that
-    /// adaptive flushing holds, which depends on the device. None: no page is written because of its age.
+    /// The number of changes for which a page may stay dirty before the cleaner writes it from the flush list. Adaptive
+    /// flushing keeps the pool at this age, which depends on the device. None: no page is written because of its age.
     #[serde(skip_serializing)]
     pub flush_age: Option<AgeCourse>,
     /// The pages that the cleaner writes from the flush list in a round. None: only those that are too old or too many.

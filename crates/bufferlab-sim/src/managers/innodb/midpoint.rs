@@ -170,12 +170,12 @@ impl Midpoint {
         self.add(page, false);
     }
 
-    /// Puts a page at the head or, if it is old, behind the first old page (`buf_LRU_add_block_low`).
+    /// Puts a page at the head or, if it is old, after the first old page (`buf_LRU_add_block_low`).
     fn add(&mut self, page: u32, old: bool) {
         let old = old && self.list.len() >= self.old_min_len;
         debug_assert!(!old || self.old_len > 0, "a list of {} pages has an old sublist", self.list.len());
         if old {
-            // The page goes behind the first old page, not before it.
+            // The page goes after the first old page, not before it.
             self.list.insert_behind(self.first_old, page);
             self.old_len += 1;
         } else {

@@ -9,7 +9,7 @@ const EXTENT: u32 = 64;
 
 /// Which neighbours are written together.
 pub struct Neighbors {
-    /// None (0), those in a row with the page (1), all of its extent (2).
+    /// None (0), those next to the page without a gap (1), all of its extent (2).
     flush_neighbors: u32,
     /// The number of pages that the pool may hold. They are numbered from 0.
     pages: u32,

@@ -1,5 +1,5 @@
-//! The background writer (bufmgr.c, `BgBufferSync`): it runs ahead of the clock's hand and writes dirty buffers whose
-//! usage count is 0, as many as the next rounds may want.
+//! The background writer (bufmgr.c, `BgBufferSync`): it runs ahead of the clock's hand and writes dirty buffers with a
+//! usage count of 0, as many as the sessions may take in the next rounds.
 //!
 //! Approximated: a round takes no time, and the writer never hibernates (on a server without allocations nothing wakes
 //! it, and its rounds would find nothing more to clean).
@@ -27,7 +27,7 @@ pub struct BackgroundWriterRules {
     pub bgwriter_lru_multiplier: f64,
 }
 
-/// Where the clock's hand or the writer stands (freelist.c, `StrategySyncStart`).
+/// The position of the clock's hand or of the writer (freelist.c, `StrategySyncStart`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Position {
     /// The buffer that comes next.
@@ -66,8 +66,8 @@ impl BackgroundWriter {
         BackgroundWriter { rules, saved: None, smoothed_alloc: 0.0, smoothed_density: FIRST_DENSITY }
     }
 
-    /// Does one round; returns the pages that it wrote. `hand` is where the clock stands, and `recent_alloc` the number
-    /// of buffers that were taken since the previous round.
+    /// Does one round; returns the pages that it wrote. `hand` is the position of the clock's hand, and `recent_alloc`
+    /// the number of buffers that were taken since the previous round.
     pub fn round(&mut self, hand: Position, recent_alloc: u32, buffers: &mut Buffers<'_>) -> u64 {
         let frames = buffers.frames();
         if self.rules.bgwriter_lru_maxpages == 0 {

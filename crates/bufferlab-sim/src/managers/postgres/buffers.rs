@@ -16,7 +16,7 @@ pub struct Page {
     pub buffer: u32,
     /// The large table that the page belongs to, or `NO_TABLE`.
     pub table: u8,
-    /// How often it was pinned of late (buf_internals.h).
+    /// The usage count of its buffer, which pins raise and the clock's hand lowers (buf_internals.h).
     pub usage_count: u8,
     /// Whether the page is dirty, whether a checkpoint wants to write it, and whether the log has a full image of it.
     pub marks: u8,

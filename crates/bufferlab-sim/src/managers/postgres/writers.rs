@@ -114,7 +114,7 @@ impl Writers {
         self.next_round_us.min(self.next_checkpoint_look_us)
     }
 
-    /// Does all work that is due at `now_us`, in the order of time. `hand` is where the clock stands.
+    /// Does all work that is due at `now_us`, in the order of time. `hand` is the position of the clock's hand.
     pub fn work(&mut self, now_us: u64, hand: Position, buffers: &mut Buffers<'_>, counts: &mut Counts) {
         while self.due_us() <= now_us {
             if self.next_round_us <= self.next_checkpoint_look_us {

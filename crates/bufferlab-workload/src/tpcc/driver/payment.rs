@@ -16,8 +16,8 @@ use crate::tpcc::statements::{
 const CREDIT_COLUMN: usize = 10;
 const BALANCE_COLUMN: usize = 13;
 
-/// Executes Payment in two to four batches. The first has warehouse, district and a customer given by number, then
-/// follow a customer given by name, the data of a customer with bad credit, and the writes that need these rows.
+/// Executes Payment in two to four batches. The first batch has warehouse, district and a customer given by number.
+/// Then follow a customer given by name, the data of a customer with bad credit, and the writes that need these rows.
 pub(super) fn execute(
     input: &PaymentInput,
     now_us: i64,

@@ -53,8 +53,8 @@ impl TextBuffer {
         self.text(chars)
     }
 
-    /// Returns a text as [`TextBuffer::alphanumeric`] does. If `original`, "ORIGINAL" stands at a random place of the
-    /// text.
+    /// Returns a text as [`TextBuffer::alphanumeric`] does. If `original`, the text contains "ORIGINAL" at a random
+    /// place.
     pub fn data(&mut self, random: &mut Random, min_chars: usize, max_chars: usize, original: bool) -> &str {
         const ORIGINAL: &[u8] = b"ORIGINAL";
         let chars = random.between(min_chars as u32, max_chars as u32) as usize;
