@@ -16,7 +16,7 @@ pub const SITE_AT: usize = RECORD_BYTES - 1;
 /// This value in place of a site marks a new owner: the record names the process and the thread that write the slot's
 /// later records.
 pub const BEGINS: u8 = 255;
-/// Bytes of a ring: 4,096 records, which last 2.4 ms at the highest rate that one session was seen to reach.
+/// Bytes of a ring: 4,096 records, which last 2.4 ms at the highest rate that was seen for one session.
 pub const RING_BYTES: usize = 128 << 10;
 /// Bytes of a slot before its ring.
 pub const HEAD_BYTES: usize = 4096;

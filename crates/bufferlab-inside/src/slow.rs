@@ -21,7 +21,7 @@ static SHARED: AtomicPtr<Header> = AtomicPtr::new(core::ptr::null_mut());
 static KEY: AtomicI32 = AtomicI32::new(-1);
 
 // The thread's slot is eight bytes at a fixed distance from the thread's base, which the loader reserves for libraries
-// that are there from the start. Rust's own thread-locals would need std.
+// that are loaded from the start. Rust's own thread-locals would need std.
 global_asm!(
     ".pushsection .tbss.bufferlab_inside_slot,\"awT\",@nobits",
     ".balign 8",
@@ -214,8 +214,8 @@ fn take(header: &Header) -> *mut Slot {
     core::ptr::null_mut()
 }
 
-/// Waits until a slot has room. A reader without a sign of life for a second is given up: the ring overwrites its
-/// oldest records.
+/// Waits until a slot has room. Stops waiting after a second without a sign of life from the reader: the ring then
+/// overwrites its oldest records.
 fn make_room(header: &Header, slot: &Slot) {
     let write = slot.write.load(Ordering::Relaxed);
     if slot.given_up.load(Ordering::Relaxed) != 0 {
@@ -306,8 +306,8 @@ pub fn listen() -> bool {
     unsafe { __register_atfork(None, None, Some(in_child), core::ptr::null_mut()) == 0 }
 }
 
-/// Makes the C library call us at the end of the calling thread. Keys of a number below 32 need no memory, and ours is
-/// the first.
+/// Makes the C library call this library at the end of the calling thread. A key with a number below 32 needs no
+/// memory, and this library's key is the first.
 fn note_end() {
     let key = KEY.load(Ordering::Relaxed);
     if key >= 0 {

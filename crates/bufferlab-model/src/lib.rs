@@ -1,5 +1,5 @@
-//! The words of the field as types: sizes of pages, and accesses to pages in the form in which they are recorded,
-//! stored and replayed.
+//! The field's terms as types: sizes of pages, and accesses to pages in the form in which they are recorded, stored and
+//! replayed.
 //!
 //! This crate has no I/O, so that every other crate may use it.
 

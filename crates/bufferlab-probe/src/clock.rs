@@ -18,7 +18,7 @@ impl Anchor {
     /// Ties the two clocks together now.
     pub fn now() -> Self {
         // Each attempt reads the wall clock between two monotonic reads, so its error is below half their distance,
-        // also when the thread is descheduled. The tightest attempt wins.
+        // also when the thread is descheduled. The attempt with the shortest distance counts.
         let (_, monotonic_ns, wall_ns) = (0..5).map(|_| attempt()).min().unwrap_or_else(attempt);
         Self { monotonic_ns, wall_utc: rfc3339_utc(wall_ns) }
     }

@@ -88,7 +88,7 @@ impl Drop for PulseProbe {
         self.shared.lock().stopped = true;
         self.shared.wake.notify_all();
         if let Ok(thread) = std::mem::replace(&mut self.thread, Err("ended".into())) {
-            // If the thread panicked, the run's end cannot mend it.
+            // Ignore a panic of the thread: the run has ended.
             let _ = thread.join();
         }
     }

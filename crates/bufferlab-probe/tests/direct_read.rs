@@ -1,5 +1,5 @@
-//! The counters against known I/O: a file read and written with O_DIRECT must move them by its size. The test runs on
-//! the machine's own disk. If the file has no block device, it fails with the reason.
+//! Tests the counters against known I/O: a file that is read and written with O_DIRECT must move them by its size. The
+//! test runs on the machine's own disk. If the file has no block device, it fails with the reason.
 
 use bufferlab_probe::{DeviceProbe, Probe, ProcessProbe, Reading, device};
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
@@ -78,7 +78,7 @@ impl Probes {
             work();
             let after = self.sample();
             let [of_device, of_process] = metrics.map(|metric| count(&after, metric) - count(&before, metric));
-            // Never below the size: a counter that misses I/O fails here, not in the noise.
+            // Other I/O only adds to the growth, so it is never below the size: a counter that misses I/O fails here.
             assert!(of_device >= FILE_BYTES, "{} moved by only {of_device}", metrics[0]);
             least = least.min((of_device, of_process));
             if (least.0 as f64) < FILE_BYTES as f64 * (1.0 + TOLERANCE) && least.1 == FILE_BYTES {

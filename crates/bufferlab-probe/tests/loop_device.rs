@@ -1,5 +1,5 @@
-//! A real stacked device: a loop device over a file leads to the disk that holds the file. The test needs root, losetup
-//! and a free loop device; if one is missing, it says so and passes.
+//! Tests a real stacked device: a loop device over a file must lead to the disk that holds the file. The test needs
+//! root, losetup and a free loop device; if one is missing, it says so and passes.
 
 use std::fs;
 use std::path::{Path, PathBuf};

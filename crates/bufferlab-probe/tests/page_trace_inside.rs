@@ -1,4 +1,4 @@
-//! A program that records itself: threads, forks, full rings, readers that stop or die, and refusals.
+//! Tests a program that records itself: threads, forks, full rings, readers that stop or die, and refusals.
 //!
 //! The victims are this test program itself, started again with the name of one test, and a task in the environment.
 //! This file makes the C library's calls with which a process forks.

@@ -61,8 +61,8 @@ impl Questions {
     }
 }
 
-/// One session. A thread that waits for the session does not hold Python's lock (GIL), because the thread that asks
-/// needs that lock to handle signals.
+/// One session. A thread that waits for the session does not hold Python's lock (GIL), because the thread that executes
+/// a statement needs that lock to handle signals.
 #[pyclass(module = "bufferlab._native")]
 pub struct Session(Mutex<Option<Questions>>);
 

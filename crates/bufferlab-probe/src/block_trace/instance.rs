@@ -33,7 +33,7 @@ fn checked(tracing: Tracing) -> Result<Tracing, TraceError> {
     Ok(tracing)
 }
 
-/// An instance: a buffer with separate events. Dropping it removes it; its files must be closed then.
+/// An instance: a buffer with separate events. Dropping it removes it; close its files before.
 #[derive(Debug)]
 pub(super) struct Instance {
     path: PathBuf,

@@ -6,7 +6,7 @@ use std::io::{self, BufWriter, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-/// Bytes that must stay free on the disk: a trace that fills it would end the run that it watches.
+/// Bytes that must stay free on the disk: a trace that fills the disk would end the run.
 const SPARE_BYTES: u64 = 512 << 20;
 /// Bytes between two checks of the free space.
 const LOOK_BYTES: u64 = 16 << 20;

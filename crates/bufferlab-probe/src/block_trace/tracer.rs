@@ -304,7 +304,7 @@ fn wait(sources: &[Source]) {
     let mut watched: Vec<libc::pollfd> = sources.iter().map(watched).collect();
     // SAFETY: the list is valid for its length, and the descriptors are open. The buffers are read next for any result.
     unsafe { libc::poll(watched.as_mut_ptr(), watched.len() as libc::nfds_t, WAIT_MS) };
-    // Kernels differ in when they call a buffer readable; the reader must never spin while it watches.
+    // Kernels differ in when they report a buffer as readable. Sleep, so that the reader never spins while it waits.
     std::thread::sleep(PAUSE);
 }
 

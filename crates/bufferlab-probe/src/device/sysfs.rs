@@ -117,7 +117,7 @@ pub(super) mod tests {
     /// (number, directory below devices, files with their texts).
     type MadeDevice<'a> = (&'a str, &'a str, &'a [(&'a str, &'a str)]);
 
-    /// A made /sys with one device per entry.
+    /// Makes a tree like /sys with one device for each entry.
     pub(in crate::device) fn tree(devices: &[MadeDevice<'_>]) -> (tempfile::TempDir, Sysfs) {
         let root = tempfile::tempdir().expect("a directory");
         let links = root.path().join("dev/block");

@@ -21,7 +21,7 @@ pub(super) struct Decoder {
     /// Bytes of a record.
     bytes: usize,
     fields: Fields,
-    /// The events of each site: without its flag, with it.
+    /// The kinds of events of each site: first if its flag is not set, then if it is.
     sites: Vec<[Vec<Kind>; 2]>,
     /// The bits of each site's flag that matter.
     flag_masks: Vec<u64>,
@@ -265,7 +265,7 @@ mod tests {
         Format::parse(&(HEAD.to_owned() + &lines.collect::<String>())).expect("it is one")
     }
 
-    /// The kinds of a site, without its flag and with it.
+    /// The kinds of events of a site, if its flag is not set and if it is.
     type Kinds<'a> = (&'a [Kind], Option<&'a [Kind]>);
 
     fn settings(sites: &[Kinds<'_>]) -> Settings {

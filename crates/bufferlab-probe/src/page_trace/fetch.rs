@@ -17,10 +17,10 @@ pub(super) enum Fetch {
     Constant(u64),
     /// A register: `%di`, all 64 bits.
     Register(Register),
-    /// The flags of the processor in their lowest byte, of which the decoder takes one: `%zf`. Only the kernel's probes
-    /// can fetch them.
+    /// The lowest byte of the processor's flags, of which the decoder uses the zero flag: `%zf`. Only the kernel's
+    /// probes can fetch them.
     ZeroFlag,
-    /// Memory: `+8(...)`; 0 when the address without the distance is null.
+    /// Memory: `+8(...)`; 0 if the address, before the distance is added, is null.
     Memory(i32, Box<Fetch>),
 }
 
@@ -57,7 +57,8 @@ impl Fetch {
     }
 }
 
-/// The registers: the kernel's name, ours, and the place in its `struct pt_regs`, in words.
+/// The registers: the kernel's name, the crate iced-x86's name, and the place in the kernel's `struct pt_regs`, in
+/// words.
 const REGISTERS: [(&str, Register, u8); 16] = [
     ("ax", Register::RAX, 10),
     ("bx", Register::RBX, 5),

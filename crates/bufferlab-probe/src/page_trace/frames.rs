@@ -416,7 +416,7 @@ mod tests {
     }
 
     proptest! {
-        /// A pool that replaces by LRU, and frees nothing: its calls show its reads and evictions.
+        /// Checks that the calls of a pool show its reads and evictions, if it replaces by LRU and frees nothing.
         #[test]
         fn the_calls_of_a_pool_tell_its_reads_and_evictions(
             gets in prop::collection::vec((0_u64..40, any::<bool>()), 1..400), size in 2_u64..12,

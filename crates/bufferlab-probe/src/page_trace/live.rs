@@ -319,7 +319,7 @@ fn untouched(pid: u32, settings: &Settings) -> Result<Vec<u64>, TraceError> {
         move |error: std::io::Error| TraceError::io("the server's code cannot be read", Path::new(&path), &error)
     };
     let [exe, maps, mem] = ["exe", "maps", "mem"].map(|name| format!("/proc/{pid}/{name}"));
-    // A dynamic loader may have started the program: then the binary is named as the process sees it.
+    // A dynamic loader may have started the program. The binary's path is then the one that the process sees.
     let program = match settings.binary.strip_prefix(format!("/proc/{pid}/root")) {
         Ok(inside) => Path::new("/").join(inside),
         Err(_) => fs::read_link(&exe).map_err(unread(&exe))?,

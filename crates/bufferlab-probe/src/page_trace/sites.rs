@@ -54,8 +54,8 @@ pub(super) enum Way {
     Events,
 }
 
-/// Returns the way of a kernel with this release, such as `6.1.0-18-amd64`; `forks` is whether each session of the
-/// server is a process. Also returns whether the kernel counts maps as locked memory.
+/// Returns the way to attach the program on a kernel of this release, such as `6.1.0-18-amd64`; `forks` is whether each
+/// session of the server is a process. Also returns whether the kernel counts maps as locked memory.
 ///
 /// # Errors
 /// For a kernel before 5.8, with its release.

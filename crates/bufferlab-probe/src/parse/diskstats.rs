@@ -44,7 +44,8 @@ impl DiskCounters {
     }
 }
 
-/// Returns the counters of the device with these numbers. Numbers, not the name: they cannot be renamed or escaped.
+/// Returns the counters of the device with these numbers. It searches by numbers, because a name may change or contain
+/// escapes.
 pub fn find(text: &[u8], major: u32, minor: u32) -> Option<DiskCounters> {
     lines(text).find_map(|line| {
         let mut fields = fields(line);

@@ -29,7 +29,7 @@ const LONGEST_TEXT: usize = 1 << 16;
 #[derive(Debug)]
 pub struct Tracing {
     root: PathBuf,
-    /// Our own mount, which ends when this descriptor is closed; none for another user's mount.
+    /// bufferlab's own mount, which ends when this descriptor is closed; none for another user's mount.
     _mount: Option<OwnedFd>,
 }
 

@@ -1,5 +1,5 @@
-//! The reader's processor time for an access, at the rate of TPC-C on two processors. By default it runs for a second,
-//! which only checks that nothing is lost; docs/page-trace.md has the command of the measurement.
+//! Measures the reader's processor time for an access, at the rate of TPC-C on two processors. By default it runs for a
+//! second, which only checks that nothing is lost; docs/page-trace.md has the command of the measurement.
 
 use std::cell::Cell;
 use std::time::{Duration, Instant};

@@ -139,7 +139,8 @@ mod tests {
     }
 
     proptest! {
-        /// A pool whose pages come by reads and without; its writes show no frame, as with PostgreSQL's checksums.
+        /// Tests a pool whose pages come by reads or without a read. Its writes show no frame, as with PostgreSQL's
+        /// checksums.
         #[test]
         fn behind_each_list_every_frame_that_was_not_touched_meanwhile_is_known(
             steps in prop::collection::vec((0_u64..48, 0_u8..10, 0_u8..40), 60..400),

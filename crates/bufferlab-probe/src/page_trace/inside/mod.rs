@@ -1,4 +1,5 @@
-//! Records a server's page accesses by code in its own process: no root, no kernel, some nanoseconds an access.
+//! Records a server's page accesses by code in the server's own process. This needs neither root nor the kernel, and
+//! costs some nanoseconds an access.
 //!
 //! The worker makes a memory that it shares with the server, with a plan in it ([`plan`]). The loader maps a small
 //! library of bufferlab into the server (crate `bufferlab-inside`), which executes the plan before `main`. A thread of

@@ -1,5 +1,5 @@
-//! Makes the plan by which a server records itself: trampolines, and the bytes that lead to them. The plan follows only
-//! from the program's code and its sites. It is made in the worker, so that no decoder is in the server.
+//! Makes the plan by which a server records itself: trampolines, and the bytes that jump to them. Only the program's
+//! code and its sites decide the plan. The worker makes it, so that the server needs no decoder of instructions.
 
 use std::collections::BTreeMap;
 

@@ -24,9 +24,9 @@ const AHEAD: usize = 8;
 const MOST_AHEAD: usize = 62;
 /// Rounds between two searches for processes that ended without freeing their slots.
 const ROUNDS_PER_LOOK: u32 = 10;
-/// Counts of the time-stamp counter, about a microsecond, by which a record may be older than the one before it in its
-/// ring. A processor may read its counter before it has finished earlier instructions, and the order of records needs
-/// no more.
+/// Counts of the time-stamp counter, about a microsecond, by which a record may be older than the previous one in its
+/// ring. A processor may read its counter before it has finished earlier instructions. The order of records needs no
+/// higher precision.
 const NEAR_COUNTS: u64 = 1 << 12;
 
 pub(super) struct Reader {

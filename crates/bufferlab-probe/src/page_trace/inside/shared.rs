@@ -14,7 +14,7 @@ use crate::tracefs::TraceError;
 
 const PAGE: usize = 4096;
 
-/// A memory of [`ALL_BYTES`] without a name. It lives as long as a process has it.
+/// Shared memory of [`ALL_BYTES`] bytes, without a name. It exists as long as a process has it open.
 #[derive(Debug)]
 pub(super) struct Shared {
     descriptor: OwnedFd,

@@ -18,7 +18,7 @@ use super::plan::{Mapped, Plan, Program, branches_into, plan};
 use super::shared::Shared;
 
 const PAGE: usize = 4096;
-/// The place of the victim's code, from its load address on.
+/// The address of the victim's code, without the load address.
 const CODE_AT: u64 = 0x40_0000;
 /// The parts of the processor's state to save: x87, SSE, AVX and AVX-512, as far as the processor has them.
 const PARTS: u64 = 0b1110_0111;
@@ -350,7 +350,7 @@ fn random_state(random: &mut Random, memory: &Memory) -> Processor {
     for byte in &mut state.saved {
         *byte = random.next() as u8;
     }
-    // The control words and the header must be good ones; bytes that the processor reserves must be zero.
+    // The control words and the header must be valid; bytes that the processor reserves must be zero.
     let word =
         |state: &mut Processor, at: usize, bytes: &[u8]| state.saved[at..at + bytes.len()].copy_from_slice(bytes);
     word(&mut state, 0, &0x37f_u64.to_le_bytes());
@@ -462,7 +462,7 @@ fn compare_all_shapes(states_per_shape: usize, stepped: bool) -> usize {
                     "{name}, state {number}: {:?}",
                     settings.sites[0].fetch
                 );
-                // No function may count on the flags that its caller left (System V ABI for AMD64, 3.2.1).
+                // No function may rely on the flags that its caller left (System V ABI for AMD64, 3.2.1).
                 assert!(is_call || without.0.flags == with.0.flags, "{name}, state {number}: the flags");
                 assert!(without.0.saved == with.0.saved, "{name}, state {number}: vector registers");
                 assert!(without.1 == with.1, "{name}, state {number}: the stack");

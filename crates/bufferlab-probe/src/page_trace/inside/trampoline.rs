@@ -12,8 +12,8 @@ use iced_x86::{Code, IcedError, Instruction, MemoryOperand, Register};
 
 use super::super::fetch::{Fetch, Kept, Part};
 
-/// A placeholder for the distance of a thread's slot from the thread's base, which the library fills in. Without a base
-/// register it takes four bytes, although it is 0.
+/// A placeholder for the distance of a thread's slot from the thread's base, which the library fills in. Because its
+/// operand has no base register, it takes four bytes in the instruction, although it is 0.
 pub(super) const SLOT_OFFSET: i32 = 0;
 /// Bytes below the stack's pointer that belong to a leaf function (System V ABI for AMD64, 3.2.2).
 const RED_ZONE: i32 = 128;

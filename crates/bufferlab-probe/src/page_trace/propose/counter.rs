@@ -23,16 +23,16 @@ const LOOK_BACK: usize = 40;
 /// The least number of InnoDB's functions that raise the counter of gets.
 const FEWEST: usize = 4;
 
-/// A number in memory that instructions raise.
+/// A number in memory to which instructions add ("raise" it).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Counter {
     /// A number at an address, or an array of numbers that begins there.
     At(u64),
-    /// A field: its distance in bytes from the beginning of any object.
+    /// A field of objects, by its distance in bytes from an object's beginning.
     Field(u64),
 }
 
-/// An instruction that raises a number in memory.
+/// An instruction that adds to a number in memory.
 #[derive(Clone, Copy, Debug)]
 pub struct Raise {
     /// The address of the instruction.

@@ -70,7 +70,7 @@ pub struct Experiment {
     pub calls: Vec<Candidate>,
     /// Functions that get a page.
     pub getters: Vec<Getter>,
-    /// Whether a get is counted only if a transaction asks for it.
+    /// Whether the server counts a get only if a transaction makes it.
     pub counts_transactions: bool,
 }
 
