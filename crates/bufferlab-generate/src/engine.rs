@@ -1,4 +1,5 @@
-//! Operations on tables and indexes, as a trait. Each engine implements it: which pages does an operation touch?
+//! A trait with operations on tables and indexes. An engine's implementation decides which pages each operation
+//! touches.
 //!
 //! A row has a relation (a table or an index), a group and a key; rows are sorted by group, then by key. A group is a
 //! district, counted from zero over all warehouses (`(warehouse - 1) * 10 + district - 1`). STOCK's groups are

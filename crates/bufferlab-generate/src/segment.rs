@@ -1,4 +1,4 @@
-//! Which page of a file segment a new leaf gets (MySQL 5.7: fsp0fsp.cc, `fseg_alloc_free_page_low`).
+//! Decides which page of a file segment a new leaf gets (MySQL 5.7: fsp0fsp.cc, `fseg_alloc_free_page_low`).
 //!
 //! Pages are counted from the segment's first. Not simulated: InnoDB gives an extent whose pages are all free back to
 //! the file.

@@ -171,7 +171,7 @@ fn postgres_lays_four_warehouses_out_as_the_server_did() {
         ("stock.stock_pkey", 1 + 4 + 1093),
         ("warehouse", 1),
     ];
-    // Names differ in length, so that one page more than the server's is above the leaves of their index.
+    // Names differ in length, so the layout has one page more than the server above the leaves of their index.
     let (names, others): (Vec<_>, Vec<_>) = real.iter().partition(|one| one.0.ends_with("by_name"));
     assert_pages(engine.objects().all(), &names, 1);
     assert_pages(engine.objects().all(), &others, 0);

@@ -95,7 +95,7 @@ fn done(workload: Value, changes: Value) -> Result<Run, String> {
     generate(&job, &|_, _, _| Box::new(Open), None).map_err(|error| error.to_string())
 }
 
-/// `bufferlab run hot-rows --quick` on SQLite 3.54.1, one run each: the same selects, the same misses.
+/// Compares with `bufferlab run hot-rows --quick` on SQLite 3.54.1, one run each: the same selects must miss as often.
 #[test]
 fn sqlite_misses_exactly_what_it_missed_in_a_run() {
     for (hot_rows, warm_up, misses) in [(123, 10_000, 0), (222, 10_000, 0), (271, 3_500, 418), (494, 1_000, 2_453)] {
@@ -120,9 +120,9 @@ fn mysql_misses_what_it_was_measured_to_miss() {
     }
 }
 
-/// Traced runs of PostgreSQL 17.2, 8 MiB, one connection, the same transactions. Of 2,000 hot rows of 100,000, with a
-/// fifth updates: gets for each transaction, distinct pages in 50, 500 and 2,000 transactions, and all misses. Of 1,000
-/// hot rows of 200,000 that are only read: misses.
+/// Compares with traced runs of PostgreSQL 17.2, 8 MiB, one connection, the same transactions. For 2,000 hot rows of
+/// 100,000 with a fifth updates, it compares gets for each transaction, distinct pages in 50, 500 and 2,000
+/// transactions, and all misses. For 1,000 hot rows of 200,000 that are only read, it compares misses.
 #[test]
 fn postgres_gets_and_misses_what_it_was_traced_to() {
     let pool = json!([{"model": "postgres", "settings": {"large_tables": [], "ring_buffers": 32}, "frames": 1024}]);

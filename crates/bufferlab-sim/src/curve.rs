@@ -10,8 +10,8 @@ use crate::stack::{StackDistances, TooManyPages};
 /// of `misses`.
 pub struct Curve {
     stack: StackDistances,
-    /// For each page, whether it was dropped since its last access, so that every pool misses its next one. Until then
-    /// the dropped page keeps its frame in each pool that held it.
+    /// For each page, whether it was dropped since its last access, so that every pool misses its next access. Until
+    /// then the dropped page keeps its frame in each pool that held it.
     dropped: Vec<bool>,
     /// The pages whose misses count.
     counted: Range<u32>,

@@ -1,7 +1,7 @@
 //! The times of a run at another speed: its own times, stretched by one factor before its window, and by another in it.
 
-/// Returns the microseconds between accesses: those before the access `first` times `before`, the others times
-/// `within`. The times since the first access are rounded, not their differences, because their errors would add up.
+/// Returns the microseconds between accesses. Those before the access `first` are multiplied by `before`, the others by
+/// `within`. It rounds the times since the first access and not their differences, whose errors would add up.
 pub fn stretched(delta_us: &[u32], first: usize, before: f64, within: f64) -> Vec<u32> {
     let (mut time_us, mut edge_us, mut last_us) = (0.0, 0.0, 0.0);
     let told = delta_us.iter().enumerate().map(|(row, &delta)| {

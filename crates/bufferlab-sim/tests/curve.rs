@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use rand_core::{RngCore, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
-/// Pages, the newest first; the distance of a page is its place.
+/// A naive LRU stack: pages, the newest first. A page's distance is its place in the list.
 #[derive(Default)]
 struct List(Vec<u32>);
 

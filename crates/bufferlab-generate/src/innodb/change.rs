@@ -52,7 +52,7 @@ impl Innodb {
         }
     }
 
-    /// Latches a leaf and both its siblings, from the root again, because the tree may change (btr0cur.cc,
+    /// Goes down from the root again and latches a leaf and both its siblings, because the tree may change (btr0cur.cc,
     /// `btr_cur_latch_leaves` with `BTR_MODIFY_TREE`).
     fn latch_siblings(&self, pools: &mut Pools, of: Relation, place: Place) {
         let tree = self.grown(of);

@@ -1,5 +1,5 @@
-//! InnoDB of MySQL: which pages each operation gets, by storage/innobase and sql of MySQL 5.7. MySQL from 8.0 on differs
-//! in its rollback segments (`undo::Segments`).
+//! InnoDB of MySQL: which pages each operation gets, after the sources of MySQL 5.7 (storage/innobase and sql). MySQL
+//! from 8.0 on differs in its rollback segments (`undo::Segments`).
 //!
 //! The rules were compared with a page trace of MySQL 5.7.22 (TPC-C, 4 warehouses, 8 connections). Not simulated: old
 //! versions of rows, waits for locks, and growing texts of customers.
@@ -33,8 +33,8 @@ const FETCHED: u32 = 8;
 /// Bytes of id, k and c of a row of hot_rows; c is a CHAR of one byte a character.
 const HOT_COLUMNS: u32 = 4 + 4 + 120;
 
-/// Returns the limits of InnoDB's rules: rows of STOCK have 32-bit numbers, which bounds the warehouses. All warehouses
-/// share pages of ITEM, of the undo log, and those of the system that transactions use.
+/// Returns the limits of InnoDB's rules: rows of STOCK have 32-bit numbers, which limits the number of warehouses. All
+/// warehouses share pages of ITEM, of the undo log, and system pages that transactions use.
 pub(crate) fn limits(page_bytes: u32, segments: Segments) -> Limits {
     let limits = Limits::of(40_000, page_bytes);
     Limits { shared_pages: limits.shared_pages + segments.pages_in_use(), ..limits }

@@ -1,4 +1,4 @@
-//! PostgreSQL's heaps: which page holds a row, which page takes a new version, and what pruning gives back.
+//! PostgreSQL's heaps: which page holds a row, which page takes a new version, and which space pruning frees.
 //!
 //! src/backend/access/heap: a version goes to its row's page if that has room (heapam.c, `heap_update`), else to the
 //! session's own page (hio.c, `RelationGetBufferForTuple`). A reader that comes to a page prunes it (pruneheap.c,
@@ -219,7 +219,7 @@ impl Heap {
         version
     }
 
-    /// Inserts a row; returns its version. Without `row` the version is not kept.
+    /// Inserts a row; returns its version. Without `row` it does not store the version.
     pub(super) fn insert(&mut self, pools: &mut Pools, row: Option<RowId>, bytes: u16, now: Now) -> Version {
         let block = self.block_for(pools, bytes, u32::MAX, now);
         let version = Version { block, bytes, is_heap_only: false };
@@ -263,8 +263,8 @@ impl Heap {
         self.dead.entry(version.block).or_default().push(dead);
     }
 
-    /// Returns whether a page has room for a tuple and a line pointer, which may be one used before (bufpage.c,
-    /// `PageGetHeapFreeSpace`).
+    /// Returns whether a page has room for a tuple and a line pointer, which may be an unused one of the page
+    /// (bufpage.c, `PageGetHeapFreeSpace`).
     fn has_room(&self, block: u32, bytes: u16) -> bool {
         u32::from(self.pages[block as usize].free) >= on_page(bytes.into())
     }

@@ -1,4 +1,4 @@
-//! PostgreSQL's B-trees: the way to an entry, entries of dead versions, and what a full leaf does before it splits.
+//! PostgreSQL's B-trees: the path to an entry, the entries of dead versions, and the steps before a full leaf is split.
 //!
 //! The rules are those of src/backend/access/nbtree. Without VACUUM a dead version's entry stays until a full leaf
 //! needs its room. A scan that finds such a version marks the entry as killed, and later scans skip it (nbtutils.c,
@@ -345,7 +345,7 @@ mod tests {
 
     #[test]
     fn a_built_leaf_is_nine_tenths_full() {
-        // As PostgreSQL 17.2 builds leaves: 100,000 items are on 274 of them.
+        // PostgreSQL 17.2 builds such leaves: it puts 100,000 items on 274 of them.
         assert_eq!(rows(&index(400).0), [366, 366, 68]);
     }
 

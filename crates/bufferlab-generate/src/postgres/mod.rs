@@ -1,5 +1,5 @@
-//! PostgreSQL 17: which pages each operation gets from shared buffers, by the server's sources and the plans that the
-//! sessions force (crates/bufferlab-drive/src/postgres/plan.rs). Autovacuum is off, as on a private server.
+//! PostgreSQL 17: which pages each operation gets from shared buffers, after the server's sources and the plans that
+//! the sessions force (crates/bufferlab-drive/src/postgres/plan.rs). Autovacuum is off, as on a private server.
 //!
 //! The rules were compared with a page trace of PostgreSQL 17.2 (TPC-C, 4 warehouses, 8 connections). Files and
 //! functions are those of 17.0. Not simulated: waits for locks, and their effects (pages of WAREHOUSE and DISTRICT that
@@ -53,9 +53,9 @@ struct Change {
     version: Version,
 }
 
-/// Returns the limits of PostgreSQL's rules: lines have 32-bit numbers, which bounds the warehouses. Places of new
-/// versions, and index entries of dead ones, take memory, as seen with 20 warehouses. All warehouses share ITEM, its
-/// index, and some pages of the catalogue.
+/// Returns the limits of PostgreSQL's rules: lines have 32-bit numbers, which limits the number of warehouses. Places
+/// of new versions, and index entries of dead ones, take memory, as seen with 20 warehouses. All warehouses share ITEM,
+/// its index, and some pages of the catalogue.
 pub(crate) fn limits(page_bytes: u32) -> Limits {
     let shared_pages = 1300 + 276 + CATALOG_PAGES_OF_COUNTERS;
     Limits { transaction_bytes: 600, shared_pages, ..Limits::of(14_000, page_bytes) }
@@ -280,8 +280,8 @@ impl Engine for Postgres {
         }
     }
 
-    /// Reads some pages of the catalogue once a second. On hot_rows each statement is a transaction, and one of each
-    /// other session may be under way.
+    /// Reads some pages of the catalogue once a second. On hot_rows each statement is a transaction, and each other
+    /// session may have one under way.
     fn begin(&mut self, pools: &mut Pools) {
         let session = pools.thread();
         self.sessions = self.sessions.max(u64::from(session) + 1);

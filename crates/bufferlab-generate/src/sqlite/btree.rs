@@ -156,7 +156,7 @@ impl Btree {
         low
     }
 
-    /// Seeks a row to write it; returns the page that has it. The root is not read, because the search before still
+    /// Seeks a row to write it; returns the page that has it. The root is not read, because the previous search still
     /// holds it.
     pub fn rewrite(&mut self, pools: &mut Pools, key: u32) -> u32 {
         self.descend(Some(pools), key, true, false);
@@ -219,7 +219,7 @@ impl Btree {
         self.balance(pools, false)
     }
 
-    /// Deletes a row; a row of an interior page gives its place to the one before it (`sqlite3BtreeDelete`).
+    /// Deletes a row; a row of an interior page is replaced by the row before it (`sqlite3BtreeDelete`).
     pub fn delete(&mut self, pools: &mut Pools, key: u32) {
         self.find(key);
         let (node, place) = self.path[self.path.len() - 1];
@@ -504,7 +504,7 @@ fn share_out(sizes: &[u32], ends: &mut Vec<usize>, capacity: u32, is_sorted: boo
         let (mut right, mut left) = (used[page], used[page - 1]);
         let own_pointer = if page + 1 == ends.len() { 0 } else { 2 };
         while let Some(last) = ends[page - 1].checked_sub(1) {
-            // The cell between the two goes to the right page, and the left one's last takes its place.
+            // The cell between the two siblings moves to the right page, and the left page's last cell takes its place.
             let (leaves, enters) = (sizes[last], sizes[last + 1]);
             let evens_out = right + enters <= left + 2 - leaves.min(left) - own_pointer;
             if right != 0 && (is_sorted || !evens_out) {

@@ -19,7 +19,7 @@ const LINE_BITS: u32 = 4;
 pub(super) const MAX_WAREHOUSES: u32 = 102;
 
 /// Returns a row's key in its tree. In the index on customers the last ten bits of a key are the order's: 0 for the
-/// loaded order, and even numbers for later ones. Orders may share a number, but a customer has few.
+/// loaded order, and even numbers for later ones. Two orders may have the same ten bits, but a customer has few orders.
 pub(super) fn key_of(row: Row) -> u32 {
     const SPACE: u32 = 1 << 10;
     match row.of {
@@ -106,7 +106,7 @@ impl Places {
 }
 
 impl Records for Cells {
-    /// The bytes of HISTORY are without its row id, whose bytes grow.
+    /// The bytes of a row of HISTORY exclude its row id, whose length grows.
     fn row(&self, _table: TableId, columns: &Columns<'_>) -> u32 {
         cell(columns.all())
     }

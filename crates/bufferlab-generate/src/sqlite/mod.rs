@@ -1,4 +1,4 @@
-//! SQLite: which pages each operation gets from the page cache, by btree.c and the code that SQLite makes of the
+//! SQLite: which pages each operation gets from the page cache, after btree.c and the code to which SQLite compiles the
 //! statements. There is one connection, with `locking_mode = exclusive`.
 //!
 //! The rules were compared with a page trace of SQLite 3.54.1 (TPC-C, 1 warehouse). On pages of 2 KiB and less rows of

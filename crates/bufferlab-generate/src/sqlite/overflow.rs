@@ -129,8 +129,8 @@ mod tests {
             assert_eq!((over.local, over.chain), (least, 1), "{page_bytes}");
             assert_eq!(u32::from(over.cell), least + 4 + if most < 127 { 1 } else { 2 });
         }
-        // The bytes that do not fill the last page of a chain, of 508, stay with the other 39 if all are at most 102:
-        // 20 do, 100 do not.
+        // A cell keeps 39 bytes. It also keeps the bytes that do not fill the last page of the chain (508 bytes), if it
+        // then has at most 102: 20 such bytes stay, 100 do not.
         assert_eq!((divide(512, 39 + 508 + 20 + 2).local, divide(512, 39 + 508 + 20 + 2).chain), (59, 1));
         assert_eq!((divide(512, 39 + 508 + 100 + 2).local, divide(512, 39 + 508 + 100 + 2).chain), (39, 2));
     }

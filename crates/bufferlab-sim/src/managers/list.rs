@@ -144,8 +144,7 @@ mod tests {
 
     const PAGES: u32 = 30;
 
-    /// Returns the pages in their order by the links in one direction, by those in the other, and the pages that
-    /// `contains` finds.
+    /// Returns the pages found by the links in one direction, by the links in the other, and by `contains`.
     fn walks(list: &PageList<()>) -> [Vec<u32>; 3] {
         let back = std::iter::successors(Some(list.newer(list.ends())), |&page| Some(list.newer(page)));
         let mut back: Vec<u32> = back.take_while(|&page| page != list.ends()).collect();

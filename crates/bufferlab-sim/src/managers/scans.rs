@@ -1,4 +1,5 @@
-//! Sequential scans of PostgreSQL's large tables: which gets belong to one, and the buffers of its ring.
+//! Sequential scans of PostgreSQL's large tables: decides which gets belong to a scan, and keeps the buffers of its
+//! ring.
 //!
 //! src/backend/access/heap/heapam.c, `initscan`: a scan of a table of more than a quarter of the buffers has its own
 //! ring. src/backend/storage/buffer/freelist.c, `GetBufferFromRing` and `AddBufferToRing`: the scan's misses take the

@@ -67,7 +67,8 @@ impl Checkpointer {
         by_time || log_bytes - self.began_log_bytes >= self.rules.bytes_to_checkpoint
     }
 
-    /// Returns whether the checkpoint may pause: it has done a larger share of its pages than time and log have passed.
+    /// Returns whether the checkpoint may pause: its share of written pages is larger than the shares of time and of
+    /// log that have passed.
     fn is_on_schedule(&self, now_us: u64, log_bytes: u64) -> bool {
         let share = |passed: u64, whole: u64| passed as f64 / whole as f64;
         let progress = share(self.processed as u64, self.marked.len() as u64) * self.rules.checkpoint_completion_target;
