@@ -190,7 +190,7 @@ impl<'a> Sampler<'a> {
         self.probes.sample(&mut values);
         let (first, mut done) = (values.len(), 0);
         if let Some(board) = &stage.board {
-            // A driver that reports the engine's counters, too, is worth a longer wait: without its answer the sample
+            // A driver that also reports the engine's counters gets more time to answer: without its answer the sample
             // has no counters.
             let patience = if engine.is_some() { 0.5 } else { 0.9 };
             board.sample(tick + interval.mul_f64(patience), &mut values);

@@ -6,7 +6,7 @@ use thiserror::Error;
 
 use crate::slots::Slots;
 
-/// Slots for each page: the more, the rarer a compaction, whose cost is a few nanoseconds a page.
+/// Slots for each page. More slots make compactions rarer; one costs a few nanoseconds for each page.
 const SLOTS_PER_PAGE: usize = 4;
 const NEVER: u32 = u32::MAX;
 

@@ -66,7 +66,7 @@ pub fn read<T: DeserializeOwned>(job: Value) -> Result<T, Refused> {
         .map_err(|error| Refused::at("job", error, "see `bufferlab list workloads` for what is possible"))
 }
 
-/// Puts the drivers of one workload into boxes.
+/// Boxes each driver of a workload.
 pub fn boxed<W: Workload + 'static>(drivers: impl IntoIterator<Item = W>) -> Vec<Box<dyn Workload>> {
     drivers.into_iter().map(|driver| Box::new(driver) as Box<dyn Workload>).collect()
 }

@@ -33,7 +33,7 @@ const LOADING: &str = "SET maintenance_work_mem = '256MB'; SET max_parallel_main
 ///
 /// # Errors
 /// When the database has tables, the scale is too large, the disk is full, the server or the setup section fails, or
-/// `cancelled` is set. Unless it had tables before, the database is then incomplete.
+/// `cancelled` is set. If it had no tables before, the database is then incomplete.
 pub fn load(load: &Load, cancelled: &AtomicBool, on_progress: &mut dyn FnMut(LoadProgress)) -> Result<Loaded, Failure> {
     let started = Instant::now();
     let mut control = open_database(&load.target)?;

@@ -12,11 +12,11 @@ use serde::Deserialize;
 pub struct StorageEngine {
     /// The name in `ENGINE =`.
     pub name: String,
-    /// For each shared metric the status variables, in small letters, whose sum it is.
+    /// For each shared metric the status variables, in small letters, whose values add up to it.
     pub counters: BTreeMap<String, Vec<String>>,
     /// The bytes of each block that it reads; bytes read are blocks read times these.
     pub block_size_bytes: u64,
-    /// The folder of its files in the data directory; none: that of the schema.
+    /// The folder of its files in the data directory; without one, its files are in the schema's folder.
     pub folder: Option<PathBuf>,
     /// The endings of its files' names.
     pub endings: Vec<String>,

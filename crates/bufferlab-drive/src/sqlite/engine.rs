@@ -209,7 +209,7 @@ impl Engine {
         sqlite_failure(action, &self.path, &self.vfs, error)
     }
 
-    /// Returns the number of pages that the pool has read so far, the measure of its filling and turnover.
+    /// Returns the number of pages that the pool has read so far, which measures its filling and turnover.
     pub fn demand_misses(&mut self) -> u64 {
         self.collect_status();
         self.demand_misses

@@ -53,8 +53,8 @@ const CACHE_KIB: i64 = 256 * 1024;
 /// Loads a database, and returns its rows and its size.
 ///
 /// # Errors
-/// When the file exists, the disk is full, SQLite fails, the setup section is wrong, or `cancelled` is set. Except when
-/// it existed, the file is then incomplete.
+/// When the file exists, the disk is full, SQLite fails, the setup section is wrong, or `cancelled` is set. If the file
+/// did not exist before, it is then incomplete.
 pub fn load(load: &Load, cancelled: &AtomicBool, on_progress: &mut dyn FnMut(LoadProgress)) -> Result<Loaded, Failure> {
     let started = Instant::now();
     if load.database.exists() {

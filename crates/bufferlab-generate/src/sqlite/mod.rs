@@ -60,7 +60,7 @@ impl Account {
     const PAID: u8 = 2;
     /// One order was delivered; its count, 1, has no byte.
     const DELIVERED: u8 = 4;
-    /// Further orders were delivered; their count has a byte.
+    /// More than one order was delivered; their count has one byte.
     const DELIVERED_AGAIN: u8 = 8;
 
     /// Notes a fact about the customer's numbers; returns whether the fact is new.

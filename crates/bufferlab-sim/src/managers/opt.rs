@@ -50,7 +50,7 @@ impl Opt {
         self.event as u32 - 1
     }
 
-    /// Gives the page of an event a frame, and keeps it until its next get if that is worth it.
+    /// Gives the page of an event a frame, which it keeps if a later event gets the page again.
     fn admit(&mut self, event: u32) {
         if self.wanted.len() == self.frames {
             self.wanted.remove_highest();

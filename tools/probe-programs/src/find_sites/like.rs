@@ -1,5 +1,5 @@
-//! Carries the sites of a known build over to another: by functions whose instructions are alike, and the place in each
-//! whose surroundings are alike.
+//! Finds the sites of a known build in another build: it compares the instructions of functions, and in the most
+//! similar function the instructions around each place.
 
 use std::collections::HashSet;
 
@@ -7,24 +7,24 @@ use iced_x86::{Instruction, OpKind};
 
 use bufferlab_probe::page_trace::propose::program::{Function, Program};
 
-/// Instructions before and behind a site that are compared.
+/// Instructions before and after a site that are compared.
 const AROUND: usize = 8;
-/// Instructions in a row that are compared as one thing.
+/// Successive instructions that are compared as one sequence.
 const IN_A_ROW: usize = 3;
 
-/// A place that is like a site, and how much so.
+/// A place that is similar to a site, and how similar it is.
 pub struct Alike {
     pub address: u64,
-    /// The share of short sequences that both functions have.
+    /// The share of short sequences of instructions that both functions have.
     pub function: f64,
-    /// Of 2 x [`AROUND`] + 1 instructions those that are the same but for addresses.
+    /// How many of 2 x [`AROUND`] + 1 instructions are the same without their operands.
     pub around: usize,
-    /// Those that have the same registers too.
+    /// How many of them also have the same registers and distances.
     pub registers: usize,
     pub named: bool,
 }
 
-/// Returns the place in `program` that is most like an address in `known`; none where no function is like its.
+/// Returns the place in `program` that is most similar to an address in `known`; none if no function is similar.
 pub fn find(known: &Program, at: u64, program: &Program) -> Option<Alike> {
     let site_function = known.function_at(at)?;
     let site_code = known.instructions(site_function);
@@ -58,12 +58,12 @@ pub fn find(known: &Program, at: u64, program: &Program) -> Option<Alike> {
     Some(Alike { address: code[place].ip(), function: alike, around, registers, named: named.is_some() })
 }
 
-/// Returns what an instruction is, without its values.
+/// Returns the number of an instruction's mnemonic, which leaves out its operands.
 fn shape(one: &Instruction) -> u64 {
     one.mnemonic() as u64
 }
 
-/// Returns what an instruction is, with its registers and its distances from them.
+/// Returns a number for an instruction with its registers and its distances from them.
 fn registers(one: &Instruction) -> u64 {
     let parts = [one.op0_register(), one.op1_register(), one.memory_base(), one.memory_index()].map(|part| part as u64);
     let is_near = (0..one.op_count()).any(|at| one.op_kind(at) == OpKind::Memory) && !one.is_ip_rel_memory_operand();
@@ -75,7 +75,7 @@ fn sequences(code: &[Instruction]) -> HashSet<u64> {
     code.windows(IN_A_ROW).map(|row| row.iter().fold(0, |all, one| all << 16 | shape(one))).collect()
 }
 
-/// Returns the share of things that two sets have in common (Jaccard).
+/// Returns the share of elements that two sets have in common (Jaccard).
 fn share(one: &HashSet<u64>, other: &HashSet<u64>) -> f64 {
     let both = one.intersection(other).count();
     both as f64 / (one.len() + other.len() - both).max(1) as f64

@@ -1,7 +1,7 @@
 //! Proposes the sites of a server's build for page_sites.toml: `tools/find-sites BINARY [--like KNOWN_BINARY]`.
 //!
-//! It proposes; a person looks at each place with a disassembler, and runs whose counts agree make it believed.
-//! CONTRIBUTING.md ("A new build in page traces") has the steps, docs/page-trace.md what a site is.
+//! The output is a proposal. A person checks each place with a disassembler, and compares the counts of runs.
+//! CONTRIBUTING.md ("A new build in page traces") has the steps; docs/page-trace.md explains sites.
 
 mod like;
 #[cfg(test)]
@@ -82,7 +82,8 @@ fn propose(binary: &Path, known: Option<&Path>) -> Result<String, String> {
     Ok(text + "]\n")
 }
 
-/// Returns a proposal as page_sites.toml has sites, below the reasons for it. `has` are the places that the table has.
+/// Returns a proposal in the form of page_sites.toml, below the reasons for it. `has` are the places that are in the
+/// table already.
 fn lines_of(program: &Program, binary: &Path, site: &Proposal, has: &[u64]) -> String {
     let fetch: Vec<String> = site.fetch.iter().map(|one| format!("\"{}\"", one.replace('\\', "\\\\"))).collect();
     let kinds: Vec<String> = site.kinds.iter().map(|kind| format!("\"{kind}\"")).collect();
@@ -94,7 +95,7 @@ fn lines_of(program: &Program, binary: &Path, site: &Proposal, has: &[u64]) -> S
     format!("  # {why}.\n  {{ at = \"{}\", {place} }},\n", site.at)
 }
 
-/// Returns the sites of a known build, each at the place that is most like it.
+/// Returns the sites of a known build, each moved to the most similar place in the program.
 fn carried(
     program: &Program,
     binary: &Path,
@@ -136,7 +137,7 @@ fn carried(
     Ok(text + "]\n")
 }
 
-/// Returns a line of sites with one of its offsets, and the byte behind it, replaced.
+/// Returns a line of sites with one of its offsets, and the byte after it, replaced.
 fn placed(line: &str, from: u64, to: u64, byte: u8) -> String {
     let old = format!("offset = {from:#x}, byte = 0x");
     let Some((before, after)) = line.split_once(&old) else { return line.to_owned() };
@@ -153,7 +154,7 @@ fn offsets(line: &str) -> Vec<u64> {
     after.filter_map(|rest| u64::from_str_radix(&digits(rest), 16).ok()).collect()
 }
 
-/// Returns the table that has a build, and the build's part of it.
+/// Returns the table that has a build, and the build's entry.
 fn entry_of(hash: &str) -> Result<Option<(&'static str, String)>, String> {
     let root = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."));
     for table in TABLES {
@@ -165,7 +166,7 @@ fn entry_of(hash: &str) -> Result<Option<(&'static str, String)>, String> {
     Ok(None)
 }
 
-/// Returns whether a jump has room at an address, so that a server can record itself there, as a phrase.
+/// Returns as a phrase whether a jump has room at an address, so that the server itself can record there.
 fn room_at(program: &Program, binary: &Path, address: u64) -> String {
     match room(program, binary, address) {
         Ok(()) => "a jump has room".to_owned(),
@@ -177,7 +178,7 @@ fn read(binary: &Path) -> Result<Program, String> {
     Program::read(binary).map_err(|error| error.to_string())
 }
 
-/// Returns the SHA-256 of the executable segments, as page_sites.toml has it; by sha256sum of coreutils.
+/// Returns the SHA-256 of the executable segments in the form of page_sites.toml. It runs sha256sum of coreutils.
 fn text_hash(program: &Program) -> Result<String, String> {
     let failed = |error: std::io::Error| format!("sha256sum cannot be run: {error}");
     let mut child = Command::new("sha256sum").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().map_err(failed)?;

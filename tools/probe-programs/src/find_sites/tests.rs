@@ -1,4 +1,5 @@
-//! A place is carried from one program to another; lines of page_sites.toml and what is no server.
+//! Finding a known build's sites in another program, lines of page_sites.toml, and refusals of files that are no
+//! server.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -15,7 +16,7 @@ const POOL: u64 = 0x9000;
 
 type Write = dyn Fn(&mut CodeAssembler) -> Result<(), iced_x86::IcedError>;
 
-/// A program of these functions without names, one after another.
+/// Makes a program of these functions, one after another, without symbols.
 fn program(functions: &[&Write]) -> Program {
     let mut code = Vec::new();
     let mut known = Vec::new();

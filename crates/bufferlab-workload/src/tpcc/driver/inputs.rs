@@ -27,12 +27,12 @@ pub struct InputCounts {
     pub payments: u64,
     /// Payments by a customer of another warehouse: 15 %, or none with one warehouse.
     pub remote_payments: u64,
-    /// Payments that name their customer instead of numbering it: 60 %.
+    /// Payments that give their customer's last name instead of the number: 60 %.
     pub payments_by_name: u64,
     /// Order-Statuses planned.
     #[serde(skip)]
     pub order_statuses: u64,
-    /// Order-Statuses that name their customer: 60 %.
+    /// Order-Statuses that give their customer's last name: 60 %.
     #[serde(skip)]
     pub order_statuses_by_name: u64,
     /// Deliveries planned.
