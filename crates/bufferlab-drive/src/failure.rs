@@ -1,4 +1,4 @@
-//! The one type of error of loads and runs. Each kind of failure asks for another next step of the user. Python's
+//! The one type of error of loads and runs. Each kind of failure requires a different next step of the user. Python's
 //! `bufferlab.errors` has all kinds, and says what each of them means.
 
 use std::fmt;

@@ -29,8 +29,8 @@ fn pages_of(table: &impl Engine, name: &str) -> u32 {
     table.objects().all().iter().find(|object| object.name == name).expect("the object").pages
 }
 
-/// Leaves and interior pages of the loaded tables in experiments/hot-rows/README.md: of 400,000 rows on SQLite, where
-/// pages of 4 KiB give 19,961 leaves and 50 pages above them, and leaves of 10 million rows on MySQL 5.7.22.
+/// Compares with the loaded tables in experiments/hot-rows/README.md. On SQLite, 400,000 rows take 19,961 leaves of 4
+/// KiB and 50 pages above them. On MySQL 5.7.22 the leaves of 10 million rows are compared.
 #[test]
 fn tables_have_the_pages_of_the_loaded_ones() {
     assert_eq!(pages(&Sqlite::of_rows(4096, &asked(400_000))), 19_961 + 50);

@@ -6,7 +6,8 @@ use bufferlab_workload::plan::Plan;
 use crate::dialect::Dialect;
 
 /// PostgreSQL's dialect. CHAR stores texts with their blanks, so rows are as long as MySQL's. Customers' names compare
-/// by bytes, so that they sort alike on every engine. Settings of the session force plans, not words of the query.
+/// by bytes, so that every engine sorts them in the same order. Settings of the session force plans, not words of the
+/// query.
 pub const DIALECT: Dialect = Dialect {
     engine: "PostgreSQL",
     folders: &["postgres", "servers", "shared"],

@@ -65,7 +65,8 @@ pub(super) struct Scans {
     scans: Vec<Scan>,
     /// The table of each session's last get.
     last_table: Vec<u8>,
-    /// The buffers of all rings, by slot. A ring grows as it fills, because a foreign trace may have many sessions.
+    /// The buffers of all rings, by slot. A ring grows as it fills, because a trace from another source may have many
+    /// sessions.
     rings: Vec<Vec<u32>>,
     guessed: u64,
 }

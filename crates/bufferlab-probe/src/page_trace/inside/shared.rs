@@ -120,8 +120,8 @@ impl Shared {
     #[inline]
     pub fn record(&self, number: usize, written: u64) -> [u8; RECORD_BYTES] {
         let at = HEAD_BYTES + (written as usize & (RING_BYTES - 1) & !(RECORD_BYTES - 1));
-        // SAFETY: the place is inside of the slot. The server has published the record, and leaves it alone until we
-        // have said that it is read; were it to change it all the same, the bytes would be wrong and nothing else.
+        // SAFETY: the place is inside of the slot. The server has published the record, and does not change it until we
+        // have said that it is read. If it changed the record all the same, only the bytes would be wrong.
         let words = unsafe { self.at(number).add(at).cast::<[u64; RECORD_BYTES / 8]>().read_volatile() };
         let mut bytes = [0; RECORD_BYTES];
         for (place, word) in bytes.as_chunks_mut().0.iter_mut().zip(words) {

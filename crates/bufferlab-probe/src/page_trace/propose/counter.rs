@@ -165,7 +165,7 @@ fn field_added(program: &Program, raise: &Raise) -> Option<u64> {
             && one.memory_displacement64() > 64
             && !matches!(one.memory_base(), Register::RIP | Register::RSP | Register::RBP)
     };
-    // The compiler may have moved the addition away from its condition: it is then behind a jump.
+    // The compiler may have moved the addition away from its condition: a jump then leads to it.
     code.iter().find(from_field).map(Instruction::memory_displacement64)
 }
 
