@@ -281,7 +281,7 @@ impl Look {
 }
 
 /// Returns the mean number of events a second over the last [`RATE_SPAN_NS`]. `counts` has moments in order, each with
-/// the number of events until then; the first is the begin of the trace.
+/// the number of events until then; the first is the beginning of the trace.
 ///
 /// A trace that is younger than the span is treated as just as long, so that its first events do not make a high rate.
 fn per_s(counts: &[(u64, u64)]) -> f64 {
@@ -291,9 +291,8 @@ fn per_s(counts: &[(u64, u64)]) -> f64 {
     (count - before) as f64 * 1e9 / (now_ns - since_ns).max(RATE_SPAN_NS) as f64
 }
 
-/// Keeps the counts that the next rate needs. If the last count lacks events until its moment, drops it, because these
-/// events would seem to belong to the next interval. After a pause of this process they could exceed any rate of a
-/// server.
+/// Keeps the counts that the next rate needs. Drops a last count that lacks events until its moment: they would seem to
+/// belong to the next interval, and could exceed any rate of a server after a pause of this process.
 fn keep(counts: &mut Vec<(u64, u64)>, is_all: bool) {
     if !is_all {
         counts.pop();

@@ -224,7 +224,8 @@ fn take(place: &Place<'_>) -> Result<Taken, String> {
         }
         next = decoder.decode();
     }
-    // `fixups` would mistake a load from the thread's memory, such as the stack protector's, for a load of the thread's slot.
+    // `fixups` would mistake a load from the thread's memory, such as the stack protector's, for one of the thread's
+    // slot.
     let stays = |one: &Instruction| {
         one.is_invalid() || one.memory_base() == Register::EIP || one.segment_prefix() == Register::FS
     };
