@@ -32,7 +32,7 @@ impl<'a> Plan<'a> {
     /// Returns the plan that follows the header; none if the header has another layout, or the plan is too long.
     ///
     /// # Safety
-    /// The header begins memory that has the layout, and nobody changes this memory.
+    /// The header begins memory that has the layout, and no code changes this memory.
     pub unsafe fn of(header: &'a Header) -> Option<Self> {
         let counts = [
             header.segments as usize * size_of::<Segment>(),

@@ -112,9 +112,9 @@ struct LastRead {
 /// Plays the reads, creations and evictions of a trace to a ghost list, which needs no gets.
 ///
 /// A scan of PostgreSQL reuses the buffers of its ring, so that its pages would leave a larger pool just as early. An
-/// eviction counts as a ring's if the same thread has read the page fewer than `ring_reads` of its own reads before,
-/// and the trace does not mark that read as one without a ring. Pass 0 if the database has no rings. A trace of frames
-/// marks the evictions by rings itself.
+/// eviction counts as a ring's if the same thread has read the page fewer than `ring_reads` of that thread's reads
+/// before, and the trace does not mark that read as one without a ring. Pass 0 if the database has no rings. A trace of
+/// frames marks the evictions by rings itself.
 ///
 /// # Errors
 /// `TooManyPages` for more than 2^29 pages.

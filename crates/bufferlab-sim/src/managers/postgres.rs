@@ -235,7 +235,8 @@ impl Postgres {
         self.free.pop().unwrap_or_else(|| self.victim())
     }
 
-    /// Returns whether a ring may use its buffer again, whatever page it holds (freelist.c, `GetBufferFromRing`).
+    /// Returns whether a ring may use its buffer again; the buffer's page does not matter (freelist.c,
+    /// `GetBufferFromRing`).
     fn is_fair_game(&self, buffer: u32) -> bool {
         let page = self.buffers[buffer as usize];
         // An empty buffer in the list of free ones belongs to that list alone.
