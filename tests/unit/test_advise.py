@@ -554,6 +554,27 @@ def test_the_share_of_statement_time_bounds_what_a_larger_pool_saves(advice: Adv
     assert "statement time" not in sentence.advised(smaller)
 
 
+def test_writes_have_bounds_in_the_sentence_the_tables_and_the_limits(advice: Advice) -> None:
+    of_double = replace(told(128, 80), writes_low_per_s=61.3, writes_high_per_s=120.0)
+    made = advised(advice, of_double, told(96, 200))
+    made = replace(
+        made,
+        sizes=tuple(replace(one, writes_low_per_s=120.0, writes_high_per_s=120.0) if one == made.now else one
+                    for one in made.sizes),
+    )  # fmt: skip
+    assert sentence.advised(made).endswith(" It writes 120 pages a second; 128 MiB would write 61 to 120.")
+    cells = {row.cells[0]: row.cells[5] for row in advise_page.sizes_table(made).rows}
+    assert cells == {"64 MiB": "120", "96 MiB": "", "128 MiB": "61 to 120"}
+    table = advise_page.sizes_table(made, with_reasons=True)
+    places = [place for place, head in enumerate(table.columns) if head.title.startswith("Writes")]
+    (of_128,) = (row.cells for row in table.rows if row.cells[0] == "128 MiB")
+    assert [of_128[place] for place in places] == ["61.3", "120"]
+    assert any("bounds alone" in limit for limit in advise_page.as_report(made).limits)
+    (size,) = (one for one in as_json(advise_page.as_report(made))["sizes"] if one["pool_size_bytes"] == 128 * MIB)
+    assert (size["writes_low_per_s"], size["writes_high_per_s"]) == (61.3, 120.0)
+    assert "writes" not in sentence.advised(advised(advice, told(128, 80)))
+
+
 def test_the_table_of_a_terminal_has_each_size_in_one_line_of_80_characters(advice: Advice) -> None:
     sizes = (told(32, 12_300, half=0.25), told(48, 410, half=0.05), told(96, 390, half=0.05), told(128, 80))
     timed = [replace(one, read_ms_per_s=0.15 * (one.reads_per_s or 0)) for one in sizes]

@@ -377,7 +377,10 @@ def _advice(
             recorded, pool, counted, others, pool_contents.keys(held, full.relations) if full and held else None
         )
     per_s = counted.reads / counted.seconds if counted.seconds else None
-    present = SizeEstimate(present_bytes, per_s, None, None, "counted")
+    writes_per_s = counted.writes / counted.seconds if counted.writes is not None and counted.seconds else None
+    present = SizeEstimate(
+        present_bytes, per_s, None, None, "counted", writes_low_per_s=writes_per_s, writes_high_per_s=writes_per_s
+    )
     judged = sorted((*estimates, present), key=lambda one: one.pool_size_bytes)
     return Advice(
         seen=seen, present=pool, counted=counted, sizes=tuple(_timed(one, pool.read_us) for one in judged),
@@ -438,7 +441,9 @@ def count(rows: Sequence[SampledRow]) -> Counted:
             for name in ("pages_read", "page_gets", "transactions", "statements")}  # fmt: skip
     unit: Literal["transaction", "statement"] = "transaction" if sums["transactions"] else "statement"
     reads = max(0.0, sums["pages_read"])
-    return Counted(sum(row.seconds for row in rows), reads, sums["page_gets"], sums[f"{unit}s"], unit)
+    written = [row.counts["pages_written"] for row in rows if "pages_written" in row.counts]
+    writes = max(0.0, sum(written)) if rows and len(written) == len(rows) else None
+    return Counted(sum(row.seconds for row in rows), reads, sums["page_gets"], sums[f"{unit}s"], unit, writes=writes)
 
 
 def _costs(ready: Ready, attachments: Attachments) -> Iterator[TierCost]:

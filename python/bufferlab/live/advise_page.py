@@ -23,7 +23,7 @@ from bufferlab.units import format_bytes, format_duration, format_percent
 _CANNOT = "cannot say"
 _LITTLE = 0.01
 """The least share of bytes read into other memory than the pool's that the limits mention."""
-_HEADS = ("Pool", "Reads/s", "95 % bounds", "Change", "Reading, ms/s", "Of the present", "Tier")
+_HEADS = ("Pool", "Reads/s", "95 % bounds", "Change", "Reading, ms/s", "Writes/s", "Of the present", "Tier")
 _NUMBERS = (
     "Pool",
     "Reads a second",
@@ -31,6 +31,8 @@ _NUMBERS = (
     "To",
     "Change",
     "ms of reading a second",
+    "Writes from",
+    "Writes to",
     "Of the present",
     "Tier",
     "Why not",
@@ -151,6 +153,7 @@ def _cells(one: SizeEstimate, advice: Advice) -> tuple[str, ...]:
         f"{_at_least(one.low)} to {_at_most(one.high)}" if has_bounds else "",
         sentence.signed(one, advice),
         _number_or_nothing(one.read_ms_per_s),
+        sentence.writes(one),
         format_percent(one.pool_size_bytes / advice.present_bytes),
         one.tier if one.cannot_say is None else _CANNOT,
     )
@@ -162,7 +165,7 @@ def _numbers(one: SizeEstimate, advice: Advice) -> tuple[str, ...]:
         format_bytes(one.pool_size_bytes),
         *map(words.number, (one.reads_per_s, one.low, one.high)),
         _change(one, advice),
-        words.number(one.read_ms_per_s),
+        *map(words.number, (one.read_ms_per_s, one.writes_low_per_s, one.writes_high_per_s)),
         format_percent(one.pool_size_bytes / advice.present_bytes),
         one.tier if one.cannot_say is None else _CANNOT,
         sentence.reason(one.cannot_say) if one.cannot_say else "",
@@ -320,6 +323,12 @@ def _limits(advice: Advice) -> list[str]:
         beyond = any(_is_bound(one) for one in advice.sizes)
         above = ". A larger pool reads no more than what was left there, so it has a bound alone" if beyond else ""
         limits.append(f"This look tells of pools up to {reach}{above}.")
+    if any(one.writes_high_per_s is not None for one in advice.others):
+        limits.append(
+            "Writes are of pages of the pool, without the log and copies. A larger pool writes at most as much as the "
+            "present one, and spares at most the writes of pages that it would have kept. How many of these its "
+            "checkpoints write all the same is not known, so writes have bounds alone."
+        )
     limits += _widened(advice)
     limits += [
         f"The tier {one.recorded.tier} was detached after {one.attached_s:.0f} s, because it came to more events than "

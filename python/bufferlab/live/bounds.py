@@ -70,6 +70,8 @@ class Counted:
     unit: Literal["transaction", "statement"]
     recorded_reads: float | None = None
     """The reads that were recorded in the same seconds; None if an attachment did not record the times of reads."""
+    writes: float | None = None
+    """The pages that the server wrote; None if it does not count them."""
 
 
 @dataclass(frozen=True)
@@ -108,6 +110,12 @@ class SizeEstimate:
 
     None without `reads_per_s`, or if the server does not count the time of reads.
     """
+    writes_low_per_s: float | None = None
+    """The least and the most pages that a pool of this size writes a second (page_writes.py).
+
+    None if they are not known, or if the server does not count its writes.
+    """
+    writes_high_per_s: float | None = None
 
 
 Floats = NDArray[np.float64]

@@ -196,7 +196,26 @@ def advised(advice: Advice) -> str:
     parts += _smaller(smaller, advice)
     end = ", after a restart" if advice.needs_restart and larger and not holds_all else ""
     worth = "" if holds_all or all(one.reads_per_s is None for one in larger) else _worth(advice)
-    return f"{lead}{'; '.join(parts)}{end}.{worth}"
+    return f"{lead}{'; '.join(parts)}{end}.{worth}{_writes(larger, advice)}"
+
+
+def writes(one: SizeEstimate) -> str:
+    """Return the pages that a size writes a second: one number for the present pool, else bounds; "" if unknown."""
+    if one.writes_low_per_s is None or one.writes_high_per_s is None:
+        return ""
+    if one.writes_low_per_s == one.writes_high_per_s:
+        return few_digits(one.writes_high_per_s, round)
+    low, high = few_digits(one.writes_low_per_s, math.floor), few_digits(one.writes_high_per_s, math.ceil)
+    return f"{low} to {high}" if low != high else low
+
+
+def _writes(larger: Sequence[SizeEstimate], advice: Advice) -> str:
+    """Return a sentence on the writes of the larger size nearest to twice the present one; "" if they are unknown."""
+    known = [one for one in larger if one.writes_high_per_s is not None]
+    if not known or not advice.now.writes_high_per_s:
+        return ""
+    one = _nearest_to_double(known, advice)
+    return f" It writes {writes(advice.now)} pages a second; {size_words(one, advice)} would write {writes(one)}."
 
 
 def _worth(advice: Advice) -> str:

@@ -39,6 +39,7 @@ from bufferlab.live.bounds import (
 )
 from bufferlab.live.by_model import by_model
 from bufferlab.live.live_trace import Recorded
+from bufferlab.live.page_writes import with_writes
 from bufferlab.traces.page_trace import number_of
 from bufferlab.units import format_bytes, format_count
 
@@ -300,8 +301,22 @@ def answer(
     `live_trace.with_one_numbering` gives it. `resident` has the pages that the pool held when the first window of
     `full` began, as `object << 32 | page_in_object`, in the order of eviction; None if the server was not asked. The
     list of evicted pages, over all windows, estimates larger sizes that the model leaves, and sizes of as many frames
-    as the pool has.
+    as the pool has. Writes have bounds from the windows of `misses`.
     """
+    found = _reads(recorded, pool, counted, sizes_bytes, resident)
+    followed = [one for one in recorded if one.tier == "misses" and one.ended != "lost" and len(one.columns["page"])]
+    depths = distances(followed, constants.ring_reads(pool.engine, pool.pool_pages)) if followed else None
+    return with_writes(found, followed, depths, pool, counted)
+
+
+def _reads(
+    recorded: Sequence[Recorded],
+    pool: PoolFacts,
+    counted: Counted,
+    sizes_bytes: Sequence[int],
+    resident: Sequence[int] | None,
+) -> tuple[SizeEstimate, ...]:
+    """Return the estimates of `answer` without writes."""
     whole = [one for one in recorded if one.ended != "lost" and one.seconds > 0]
     if whole and counted.seconds > 0 and (held := _holds_all(whole, pool, counted, sizes_bytes)) is not None:
         return held

@@ -3,7 +3,8 @@
 //! PostgreSQL and InnoDB read a page straight into its frame. So the buffer's address in a read identifies the frame:
 //! the page that is read enters it, and the page that it held has left. A page that was made without a read becomes
 //! known by its first write, whose buffer is the frame, too. Reads and writes of other memory (a backup's, the
-//! doublewrite buffer's, local buffers of temporary tables) change nothing.
+//! doublewrite buffer's, local buffers of temporary tables) change no frame. If a server writes a copy of a page that a
+//! frame holds (PostgreSQL up to 18, for the page's checksum), that is a write of the page.
 
 use std::collections::HashMap;
 use std::hash::BuildHasherDefault;
@@ -82,7 +83,7 @@ pub struct FrameCounts {
     pub unnamed_pages: u64,
     /// Number of reads of a page into a frame, while the page was thought to be in another one.
     pub moved_pages: u64,
-    /// Number of writes of a page from a frame.
+    /// Number of writes of a page from a frame, or of a copy of a page that a frame holds.
     pub written_pages: u64,
     /// Number of pages that a write or a list showed in a frame, in place of a known page and without a read.
     pub created_pages: u64,
@@ -169,7 +170,11 @@ impl Frames {
         let size = self.pool.page_size_bytes;
         let (first, end) = (call.address, call.address.saturating_add(u64::from(call.bytes)));
         if !self.pool.regions.iter().any(|&(begin, last)| begin <= first && end <= last) {
-            self.counts.elsewhere_read_bytes += if call.writes { 0 } else { u64::from(call.bytes) };
+            if call.writes {
+                self.copy_written(call, take);
+            } else {
+                self.counts.elsewhere_read_bytes += u64::from(call.bytes);
+            }
             return;
         }
         if self.pool.is_shared && !call.is_of_relation() {
@@ -255,6 +260,22 @@ impl Frames {
     fn written(&mut self, frame: u64, page: Page, t_ns: u64, tell: &mut impl FnMut(Kind, Page, u8, u8)) {
         self.counts.written_pages += 1;
         self.holds(frame, page, t_ns, tell);
+        tell(Kind::Write, page, NO_RING, 0);
+    }
+
+    /// Processes a write of memory outside of the pool: of its whole pages, those that frames hold are written.
+    fn copy_written(&mut self, call: &Call, take: &mut impl FnMut(Record)) {
+        let size = self.pool.page_size_bytes;
+        let is_whole = u64::from(call.bytes).is_multiple_of(size) && call.offset.is_multiple_of(size);
+        let Some(&object) = self.files.get(&(call.device, call.inode)).filter(|_| is_whole) else { return };
+        let thread = numbered(&mut self.process_numbers, &mut self.processes, call.process);
+        for place in 0..u64::from(call.bytes) / size {
+            let page = (call.offset / size + place) as u32;
+            if self.frame_of.contains_key(&(object, page)) {
+                self.counts.written_pages += 1;
+                take(Record { t_ns: call.t_ns, object, page, thread, kind: Kind::Write, latch: NO_RING, site: 0 });
+            }
+        }
     }
 
     /// Notes that a frame holds a page. If the page was not known to be there, it came without a read.
@@ -357,8 +378,28 @@ mod tests {
         let found = told(&mut frames, [call(0, 1, true), call(0, 2, false), call(0, 3, true), call(0, 3, true)]);
         let pages: Vec<_> = found.iter().map(|&(kind, page, ..)| (kind, page)).collect();
         // Page 1 was there when the trace began; page 3 took the frame of page 2 without a read.
-        assert_eq!(pages, [(Kind::Evict, 1), (Kind::Read, 2), (Kind::Evict, 2), (Kind::Create, 3)]);
-        assert_eq!((frames.counts.unnamed_pages, frames.counts.created_pages), (0, 1));
+        let came = [(Kind::Write, 1), (Kind::Evict, 1), (Kind::Read, 2), (Kind::Evict, 2), (Kind::Create, 3)];
+        assert_eq!(pages[..5], came);
+        assert_eq!(pages[5..], [(Kind::Write, 3), (Kind::Write, 3)]);
+        let FrameCounts { unnamed_pages, created_pages, written_pages, .. } = frames.counts;
+        assert_eq!((unnamed_pages, created_pages, written_pages), (0, 1, 3));
+    }
+
+    #[test]
+    fn a_copy_that_is_written_is_a_write_of_the_page_if_a_frame_holds_it() {
+        let mut frames = pool(4, 0);
+        let copy = |page, pages: u32| Call { address: 0x5000_0000, bytes: pages * SIZE as u32, ..call(0, page, true) };
+        // The file is not known yet.
+        assert_eq!(told(&mut frames, [copy(1, 1)]), []);
+        told(&mut frames, [call(0, 1, false), call(1, 3, false)]);
+        let write = |page| (Kind::Write, page, NO_RING, 0);
+        // Of pages 0 to 3 frames hold two.
+        assert_eq!(told(&mut frames, [copy(0, 4)]), [write(1), write(3)]);
+        let other_file = Call { inode: 8, ..copy(1, 1) };
+        let part = Call { bytes: 512, ..copy(1, 1) };
+        let askew = Call { offset: SIZE + 512, ..copy(1, 1) };
+        assert_eq!(told(&mut frames, [other_file, part, askew]), []);
+        assert_eq!((frames.counts.written_pages, frames.held.len()), (2, 2));
     }
 
     #[test]
@@ -387,7 +428,8 @@ mod tests {
         frames.pool.is_shared = true;
         let folders = [b"16384\0\0\0", b"global\0\0", b"pg_wal\0\0", b"pg_xact\0", b"members\0", b"globals\0"];
         let calls = folders.map(|folder| Call { folder: *folder, ..call(0, u64::from(folder[0]), true) });
-        assert_eq!((told(&mut frames, calls).len(), frames.counts.written_pages, frames.files().len()), (2, 2, 1));
+        // The second page takes the frame of the first; both are written.
+        assert_eq!((told(&mut frames, calls).len(), frames.counts.written_pages, frames.files().len()), (4, 2, 1));
     }
 
     #[test]
@@ -416,9 +458,9 @@ mod tests {
     }
 
     proptest! {
-        /// Checks that the calls of a pool show its reads and evictions, if it replaces by LRU and frees nothing.
+        /// Checks that the calls of a pool show its reads, writes and evictions, if it replaces by LRU and frees nothing.
         #[test]
-        fn the_calls_of_a_pool_tell_its_reads_and_evictions(
+        fn the_calls_of_a_pool_tell_its_reads_writes_and_evictions(
             gets in prop::collection::vec((0_u64..40, any::<bool>()), 1..400), size in 2_u64..12,
         ) {
             let (mut frames, mut lru) = (pool(size, 0), VecDeque::<(u64, u64, bool)>::new());
@@ -433,7 +475,10 @@ mod tests {
                     let mut frame = lru.len() as u64;
                     if lru.len() as u64 == size {
                         let (left, its, dirty) = lru.pop_front().expect("it is full");
-                        if dirty { calls.push(call(its, left, true)); }
+                        if dirty {
+                            calls.push(call(its, left, true));
+                            truth.push((Kind::Write, left as u32));
+                        }
                         truth.push((Kind::Evict, left as u32));
                         frame = its;
                     }
