@@ -1,1 +1,1 @@
-"""The engines bufferlab knows: one folder each, one line each in registry.py."""
+"""The engines that bufferlab supports: each has a folder, and a line in registry.py."""

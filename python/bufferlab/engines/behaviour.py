@@ -28,7 +28,7 @@ NativeKnobs = Values
 
 @dataclass(frozen=True)
 class Found:
-    """An engine that can be used on this machine: its version, the core's, and where it is."""
+    """An engine that is installed on this machine: its version, the core's version, and its path."""
 
     version: str
     core_version: str
@@ -37,7 +37,7 @@ class Found:
 
 @dataclass(frozen=True)
 class HostCheck:
-    """The result of one check: whether a thing can be used, the findings, and what to do if it cannot."""
+    """The result of one check: whether something can be used, the findings, and a hint if it cannot be used."""
 
     name: str
     ok: bool
@@ -47,22 +47,22 @@ class HostCheck:
 
 @dataclass(frozen=True)
 class ServerCheck(HostCheck):
-    """One finding of the checks at a server that runs already: whether runs can work there, and why not."""
+    """One result of the checks on an already running server: whether runs can work there, and why not."""
 
     refuses: Literal["", "usage", "environment"] = ""
-    """Why no run can work, if the check is not ok: the request, or the environment. "": runs can work."""
+    """The kind of error if no run can work: a wrong request ("usage") or the environment. "" if runs can work."""
 
 
 @dataclass(frozen=True)
 class Wanted:
-    """The parts of a plan that decide what an existing server must provide for its runs."""
+    """The parts of a plan that determine what an already running server must provide."""
 
     points: tuple[NativeKnobs, ...] = ()
     """The values of the engine's knobs, for each point of a plan."""
     has_program: bool = False
-    """Whether an external program makes the transactions."""
+    """Whether an external load generator runs the transactions."""
     load_bytes: int | None = None
-    """The estimated bytes of the data to load; None: nothing would be loaded."""
+    """The estimated bytes of the data to load; None if nothing has to be loaded."""
 
 
 class OwnedPages(NamedTuple):
@@ -81,41 +81,43 @@ class Behaviour(ABC):
 
     @abstractmethod
     def find(self) -> Found:
-        """Return the engine's versions and place; raise EnvironmentLackingError when it cannot be used here."""
+        """Return the engine's version and path; raise EnvironmentLackingError if it cannot be used here."""
 
     @abstractmethod
     def data_recipe(self, knobs: NativeKnobs, workload: Mapping[str, Any]) -> dict[str, Any]:
-        """Return everything that decides the bytes of the loaded database; its hash is `data_key`.
+        """Return everything that determines the bytes of the loaded database; its hash is `data_key`.
 
-        `workload` is that of the load job, with its version. Of a script's text, only the setup may enter the recipe.
+        `workload` is that of the load job, with its version. Of a script's text, only the setup section may enter the
+        recipe.
         """
 
     @abstractmethod
     def allocated_bytes(self, database: Path) -> int:
-        """Return the bytes that data and indexes have allocated in the closed database."""
+        """Return the bytes that data and indexes occupy in the closed database."""
 
     @abstractmethod
     def load(self, job: Mapping[str, Any], on_event: OnEvent) -> dict[str, Any]:
         """Load a new database; return the core's answer.
 
-        Before: nothing is at job["database"]. After: the database is there, closed, and needs no recovery. After an
-        error `execute` removes the database. Must send events often: `execute` takes a silent worker for dead.
+        Before the call, job["database"] does not exist. After it, the database is there, closed, and needs no recovery.
+        If an exception is raised, `execute` removes the database. The method must send events often: `execute` treats a
+        silent worker as dead.
         """
 
     @abstractmethod
     def run(self, job: Mapping[str, Any], on_event: OnEvent) -> dict[str, Any]:
         """Do one run: open, warm up, measure, close; return the core's answer with the settings read back.
 
-        job["probes"], if present, goes to the core unchanged: further probes, on the device that the run reads.
-        Before: job["database"] is a copy for this run alone, or data that no run writes. After, also on an error:
-        no process of the run lives, and the host's settings are as they were.
+        job["probes"], if present, goes to the core unchanged: it names further probes on the device that the run reads.
+        Before the call, job["database"] is a copy for this run alone, or data that no run writes. After it, also after
+        an exception, all processes of the run have ended, and the host's settings are restored.
         """
 
     @abstractmethod
     def check(self, job: Mapping[str, Any], on_event: OnEvent) -> dict[str, Any]:
         """Check the workload's consistency conditions on the closed database; return {seconds, conditions}.
 
-        It uses another client than the run, so that neither client can hide the other's mistakes.
+        It uses a different client than the run, so that neither client can hide the other's mistakes.
         """
 
     # Only some engines override the following methods.
@@ -125,19 +127,21 @@ class Behaviour(ABC):
         native().cancel()
 
     def check_directory(self, directory: Path, knobs: NativeKnobs) -> list[HostCheck]:
-        """Return a check of each thing in the existing `directory` that a run with these knobs needs."""
+        """Check everything in the existing `directory` that a run with these knobs needs."""
         return []
 
     def shape(self, database: Path) -> dict[str, Any] | None:
-        """Return the pages per level of the closed database's trees (run.json's `database.shape`); None: not known."""
+        """Return the pages per level of the closed database's trees (run.json's `database.shape`); None if unknown."""
         return None
 
     makes_its_device = False
-    """Whether a run reads a device that it makes itself, such as a loop device, and not the database's device."""
+    """Whether a run creates the device that it reads, such as a loop device, instead of using the database's."""
 
     page_trace_counters: Mapping[tuple[str, ...], tuple[str, ...]] = {}
-    """Kinds of page access -> the engine's counters that count these kinds together, the best counter first. A trace is
-    compared with the first counter that the server's version has."""
+    """The engine's counters for each group of page access kinds, the most accurate first.
+
+    A trace is compared with the first of these counters that the server's version has.
+    """
 
     def require_page_trace(self, knobs: NativeKnobs) -> None:
         """Raise SpecError when accesses to this engine's pages cannot be recorded with these knobs."""
@@ -145,7 +149,7 @@ class Behaviour(ABC):
         raise SpecError(what, "--probe page-trace", "leave it out, or use --engine sqlite")
 
     def page_trace_cost_is_shown(self, knobs: NativeKnobs) -> bool:
-        """Return whether docs/benchmarks.md shows the cost of a page trace for a run with these knobs."""
+        """Return whether docs/benchmarks.md has a measurement of a page trace's cost for a run with these knobs."""
         return False
 
     def pages_of_objects(
@@ -153,14 +157,14 @@ class Behaviour(ABC):
     ) -> list[OwnedPages]:
         """Return the tables and indexes of the closed database, each with its pages.
 
-        A page's number is its object's number in the trace times 2^32, plus its number in the object. `touched` has the
-        numbers in the trace. `relations`: tablespace, database, relation and fork of each object, if the trace has
-        them.
+        A page's number is its object's number in the trace times 2^32, plus its number in the object. `touched` are the
+        page numbers in the trace. `relations` has tablespace, database, relation and fork of each object, if the trace
+        has them.
         """
         return []
 
     def uncounted_objects(self, database: Path, relations: Sequence[Sequence[int]]) -> list[int]:
-        """Return the objects of a page trace, by their place in `relations`, that the engine's counters leave out."""
+        """Return the indexes in `relations` of the objects that the engine's counters do not count."""
         return []
 
     def server_version(self, knobs: NativeKnobs) -> str:
@@ -170,31 +174,31 @@ class Behaviour(ABC):
     def server_user(self) -> tuple[int, int] | None:
         """Return the (uid, gid) that servers run as when bufferlab is root; None if they run as bufferlab's user.
 
-        The caller must then keep databases in directories that this user may pass.
+        The caller must then keep databases in directories that this user can traverse.
         """
         return None
 
     def data_in_place(self, knobs: NativeKnobs) -> tuple[Path, int] | None:
-        """Return the path and bytes of the user's own data that these knobs name; None if data must be loaded.
+        """Return the path and bytes of the user's own data that these knobs name; None if bufferlab must load data.
 
         Such data are read in place: bufferlab does not write, copy or remove them, and `load` is not called.
         """
         return None
 
     def abilities(self, directory: Path) -> list[HostCheck]:
-        """Return, for `bufferlab doctor`, a check of each thing that points may ask for beyond the defaults.
+        """Return for `bufferlab doctor` a check of each optional feature that a point may use.
 
         Must leave nothing changed.
         """
         return []
 
     def restore_host(self) -> list[str]:
-        """Put back the host settings that dead processes left changed; return a sentence for each of them."""
+        """Restore the host settings that dead processes left changed; return a sentence for each of them."""
         return []
 
     @property
     def url_schemes(self) -> tuple[str, ...]:
-        """The schemes, such as mysql, in the URLs of this engine's servers that run already; () if it has none."""
+        """The URL schemes, such as mysql, of this engine's running servers; () if the engine has none."""
         return ()
 
     def uses_this_host(self, knobs: NativeKnobs) -> bool:
@@ -202,13 +206,13 @@ class Behaviour(ABC):
         return True
 
     def engine_of(self, server: str) -> str:
-        """Return the name of the engine of the server at this URL; raise EnvironmentLackingError when none answers."""
+        """Return the engine of the server at this URL; raise EnvironmentLackingError if no server answers."""
         raise EnvironmentLackingError("this engine has no servers that run already", server)
 
     def preflight(self, server: str, wanted: Wanted) -> list[ServerCheck]:
-        """Return the findings at the server of this URL, without any change to it or to this host.
+        """Check the server at this URL, without changing it or this host; return the findings.
 
-        Raises EnvironmentLackingError when the server cannot be asked.
+        Raises EnvironmentLackingError if the server cannot be queried.
         """
         raise EnvironmentLackingError("this engine has no servers that run already", server)
 
@@ -221,7 +225,10 @@ class EngineFailure(BufferlabError):
 
 
 def failure_of(error: Exception) -> Failure:
-    """Return the failure in an error of bufferlab, the core or the system; any other error is a bug."""
+    """Return the failure that an exception of bufferlab, the core or the system describes.
+
+    Any other exception is a bug: its failure has its type and text.
+    """
     if isinstance(error, BufferlabError):
         return error.failure
     if isinstance(error, OSError):

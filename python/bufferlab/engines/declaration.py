@@ -26,13 +26,13 @@ class DeclaredRates:
     load_bytes_per_s: float
     restore_bytes_per_s: float
     warm_up_bytes_per_s: float
-    """The database's bytes divided by the seconds until its pool was warm; one value for all sizes of the pool."""
+    """The speed of warming up: the database's bytes divided by the seconds until the pool, of any size, was warm."""
     transactions_per_s: float
     check_bytes_per_s: float
     runs_per_s: float = 1.0
-    """Runs divided by the seconds of their other stages: to start and end the engine, and to keep the results."""
+    """Runs per second of their fixed work: starting and ending the engine, and writing the results."""
     predictions_per_s: float = 0.1
-    """Sweeps divided by the seconds of the predictions before and after their runs."""
+    """Sweeps per second of predicting: the time of the predictions before and after a sweep's runs."""
 
 
 RATES_OF_SERVERS = DeclaredRates(
@@ -42,7 +42,7 @@ RATES_OF_SERVERS = DeclaredRates(
     transactions_per_s=300.0,
     check_bytes_per_s=40 * MIB,
 )
-"""The rates of every database server, seen on two shared cores and a fast virtual disk."""
+"""The rates assumed for every database server, measured on two shared cores and a fast virtual disk."""
 
 
 @dataclass(frozen=True)
@@ -57,27 +57,27 @@ class EngineDeclaration:
     rates: DeclaredRates
     max_connections: int
     connections_reason: str
-    """The reason why there may not be more connections than `max_connections`."""
+    """The reason for the limit `max_connections`."""
     needs_disk: bool = True
-    """Whether data in memory (tmpfs) are refused, because a run on them would measure nothing."""
+    """Whether data on tmpfs are refused, because a run that reads no disk would measure nothing."""
     page_knob: str = "page_size"
-    """The knob for the bytes of a page: shares of the database are rounded down to whole pages; "": no pages."""
+    """The knob that sets the page size, to which percentages of the database are rounded down; "" for no pages."""
     min_frames: int = 1
     size_factor: float = 1.0
-    """The bytes of a loaded database divided by the workload's estimate."""
+    """The factor by which a loaded database is larger than the workload's estimate."""
     base_bytes: int = 0
-    """The bytes that a loaded database takes besides its data (logs, system tables). Percentages leave them out."""
+    """The bytes that a loaded database takes besides its data (logs, system tables). Percentages exclude them."""
     start_seconds: float = 0.5
     """The seconds from the start of a worker process until its database is open."""
     source: Literal["measured", "predicted"] = "measured"
     inputs: Literal["server", "given"] = "server"
     clock: Literal["wall", "virtual"] = "wall"
     results_in: str = ""
-    """The module whose constant `RESULTS` is `results`; "": the engine has none. Engines of one family share it."""
+    """The module whose constant `RESULTS` is `results`; "" if the engine has none. Engines of one family share it."""
     chapters: str = ""
-    """The module whose `CHAPTERS` the engine adds to a report; "": none."""
+    """The module whose `CHAPTERS` the engine adds to a report; "" if the engine has none."""
     family: str = ""
-    """The storage engine that several engines share, by whose name an experiment sets sizes for all; "": none."""
+    """The storage engine that several engines share, by whose name an experiment sets sizes for all; "" if none."""
     data_kind: Literal["file", "directory"] = "file"
     """Whether a loaded database is one file on the disk or a directory."""
     is_server: bool = False
@@ -88,36 +88,39 @@ class EngineDeclaration:
     rounds: tuple[str, ...] = ()
     """The size knobs that the engine may round to its own units. A report names the rounded value."""
     edge_rows: int = 0
-    """For each leaf of a table, the number of rows of its neighbours that a lookup by key reaches through this leaf."""
+    """For each table leaf, the number of rows of the neighbouring leaves whose lookup by key also reads this leaf."""
     updates_move_rows: bool = False
     """Whether an update of a row that keeps its size may put it on another page."""
     data_frames: Callable[[Mapping[str, Value], int], int] | None = None
-    """Returns how many of a pool's frames hold pages of data, from the settings' values; None: all of them."""
+    """A function that returns how many of a pool's frames hold pages of data, from the settings; None if all do."""
     refused: Callable[[Values, str], tuple[str, str] | None] | None = None
-    """Returns why settings cannot run the workload of that name, and what to ask for; None: they can."""
+    """A function that returns why settings cannot run the named workload, and a hint, or None if they can."""
     applies: Callable[[str, Values], bool] | None = None
-    """Returns whether the knob of that spelling applies to a point with these values; None: each applies to all."""
+    """A function that returns whether a knob applies to a point with these values; None if all always apply."""
     shares_refer_to: Mapping[str, Native] = field(default_factory=dict)
-    """The knobs' values of the database to which shares refer, where a point's own database has others."""
+    """The knobs' values of the database that percentages refer to, if they differ from those of a point's own."""
     pool_unit_bytes: int = 1
-    """A pool that is a share of the database is rounded down to whole units, so that the engine need not round."""
+    """The size unit of the engine's pool in bytes.
+
+    A pool given as a percentage is rounded down to it, so the engine need not round.
+    """
     passes_through: str = ""
-    """The prefix of knobs that set the engine's own variables, with values as written; "": the engine takes none."""
+    """The prefix of knobs that set the engine's own variables, with values as written; "" if it has no such knobs."""
     data_is_read_only: bool = False
     """Whether no run writes to the data, so that they are used in place, not copied."""
     data_bytes: Callable[[Values], int] | None = None
-    """Returns the bytes of the data from the knobs' values, if the engine decides them; None: the workload does."""
+    """A function that returns the bytes of the data from the knobs, if they determine it; None if the workload does."""
     workloads: tuple[str, ...] = ()
-    """The only workloads that can drive the engine; empty: any that does not need another engine."""
+    """The only workloads that the engine can run; if empty, it runs every workload that needs no other engine."""
     changes_host: bool = False
     """Whether runs of the engine may change settings of the host. Its behaviour then restores them (`restore_host`)."""
     hidden: bool = False
-    """Whether `bufferlab list` shows the engine with --all only, because it exists for tests."""
+    """Whether the engine exists only for tests, so that `bufferlab list` shows it only with --all."""
     notes: tuple[str, ...] = field(default=())
 
     @property
     def results(self) -> EngineResults:
-        """Return the engine's metrics, formulas, checks and limits, imported as late as possible."""
+        """Return the engine's metrics, formulas, checks and limits. The module is imported at the first call."""
         from bufferlab.results.check_parts import EngineResults
 
         return cast(EngineResults, import_module(self.results_in).RESULTS) if self.results_in else EngineResults()
@@ -149,19 +152,19 @@ class EngineDeclaration:
         )
 
     def settings(self, asked: Mapping[str, Setting]) -> dict[str, Setting]:
-        """Return the engine's own settings among all that were asked for: its knobs, then variables passed through."""
+        """Return from all given settings the engine's own: its knobs, then variables passed through."""
         variables = (name for name in asked if self.variable(name) is not None)
         return {name: asked[name] for name in (*self.by_name(), *variables)}
 
     def applying(self, settings: Mapping[str, Setting]) -> dict[str, Setting]:
-        """Return those of the engine's settings at a point that apply to it."""
+        """Return those of the engine's settings that apply at a point."""
         values = values_of(settings)
         return {
             name: one for name, one in settings.items() if not self.applies or self.applies(one.knob.spelling, values)
         }
 
     def spelled(self, values: Values) -> dict[str, Native]:
-        """Return the values as the core's job names them, without the settings that the core does not know."""
+        """Return the values by the names in the core's job, without the settings that the core does not know."""
         return {knob.spelling: values[knob.name] for knob in self.knobs if knob.spelling and knob.name in values}
 
     def named(self, told: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Checks whether a directory's file system honours O_DIRECT, and with which alignment, for every engine."""
+"""Checks for every engine whether a directory's file system supports O_DIRECT, and with which alignment."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ _NAME = "direct_io"
 
 
 def not_asked_for(why: str) -> HostCheck:
-    """Return the check for a run that reads through the page cache, and so needs no direct I/O."""
+    """Return the result for a run that reads through the page cache and so needs no direct I/O."""
     return HostCheck(_NAME, True, f"not asked for: {why}")
 
 
 def check(directory: Path, *, elsewhere: str = "--data-dir", instead: str) -> tuple[HostCheck, int | None]:
-    """Return the check whether `directory` honours direct I/O, and the alignment in bytes that it asks for.
+    """Check whether `directory` supports direct I/O; return the result and the required alignment in bytes.
 
-    The alignment is None if direct I/O is not honoured.
+    The alignment is None if direct I/O is not supported.
 
-    For the hint, `elsewhere` names the option that chooses another directory, `instead` the setting that does without
-    direct I/O.
+    In the hint, `elsewhere` is the option that chooses another directory, and `instead` the setting that avoids direct
+    I/O.
     """
     found: dict[str, Any] = json.loads(native().check_direct_io(str(directory)))
     where = f"{directory} ({found.get('filesystem') or 'unknown file system'})"

@@ -1,8 +1,8 @@
-"""Finds the contents of a dump, and refuses one that cannot become a run's database, before any server is started.
+"""Finds out what a dump contains, and refuses one that cannot be a run's database, before any server is started.
 
-Of a mysqldump it looks only at the beginnings of lines, which takes no longer than reading the file; mysqldump writes a
-line's end within a row as \\n. If these lines speak against the dump, each statement is split and judged as for a
-restore, and the statements decide. Of pg_dump's custom format it reads the table of contents (dump_head.py).
+Of a mysqldump only the beginnings of lines are examined, which takes no longer than reading the file; mysqldump writes
+a newline within a row as \\n. If these lines seem to forbid the dump, each statement is split and judged as for a
+restore, and that judgement counts. Of pg_dump's custom format the table of contents is read (dump_head.py).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from bufferlab.versions import numbers
 
 _CHUNK_BYTES = 4 << 20
 _MARGIN_BYTES = 512
-"""How many bytes after a line's beginning must have been read before the line is looked at."""
+"""The bytes that must be in the buffer after the beginning of a line before the line is examined."""
 _LINE = re.compile(
     rb"\n(?:(?P<delimiter>DELIMITER +;;?)|(?P<table>CREATE TABLE )|(?P<rows>(?:INSERT|REPLACE) )|"
     rb"(?:USE |CREATE DATABASE (?:/\*!32312 IF NOT EXISTS\*/ )?)`(?P<database>[^`\n]{1,256})`)"
@@ -34,7 +34,7 @@ _OF_MYSQL = "write the whole database: mysqldump --single-transaction app > app.
 
 @dataclass
 class _Found:
-    """The contents of a dump. `view` and `rows` are the numbers of their first lines, 0 if the line is not known."""
+    """The contents of a dump. `view` and `rows` are the line numbers of the first view and row, 0 if unknown."""
 
     tables: set[bytes] = field(default_factory=set)
     view: int | None = None
@@ -45,9 +45,9 @@ class _Found:
 def has_rows(path: Path, head: DumpHead) -> bool:
     """Return whether a dump holds rows.
 
-    Raises SpecError when it holds several databases, views without their tables, rows without their tables, or no
-    table; and when it cannot be read or is cut short. If all statements had to be judged, also raises it for one that a
-    restore would refuse.
+    Raises SpecError if it holds several databases, views without their tables, rows without their tables, or no table,
+    and if it cannot be read or is cut short. If all statements had to be judged, also raises it for one that a restore
+    would refuse.
     """
     try:
         with path.open("rb") as file:
@@ -64,7 +64,7 @@ def has_rows(path: Path, head: DumpHead) -> bool:
 
 
 def _judged(found: _Found, head: DumpHead, path: Path) -> bool:
-    """Return whether the dump holds rows. Raises SpecError when it holds no table."""
+    """Return whether the dump holds rows. Raise SpecError, with the reason, if it creates no table."""
     if not found.tables:
         what, line = "the dump holds no table", None
         if found.rows is not None:
@@ -77,7 +77,10 @@ def _judged(found: _Found, head: DumpHead, path: Path) -> bool:
 
 
 def _of_lines(file: BinaryIO) -> _Found:
-    """Return the contents by the beginnings of lines, without the lines of code, which stand between DELIMITERs."""
+    """Find a dump's contents from the beginnings of its lines.
+
+    Stored code, which is between two DELIMITER commands, is ignored.
+    """
     found, in_code = _Found(), False
     for line in _lines(file):
         if line["delimiter"]:
@@ -94,7 +97,10 @@ def _of_lines(file: BinaryIO) -> _Found:
 
 
 def _lines(file: BinaryIO) -> Iterator[re.Match[bytes]]:
-    """Yield the lines that show a dump's contents. A chunk's last bytes are looked at with the next chunk."""
+    """Yield the lines that show a dump's contents.
+
+    The last bytes of a chunk are examined together with the next chunk.
+    """
     kept, chunk = b"", b"\n"
     while chunk:
         text = kept + chunk
@@ -108,7 +114,10 @@ def _lines(file: BinaryIO) -> Iterator[re.Match[bytes]]:
 
 
 def _of_statements(file: BinaryIO, head: DumpHead, path: Path) -> _Found:
-    """Return the contents of the statements. Raises SpecError as a restore would, with the line."""
+    """Find a dump's contents by splitting and judging all its statements.
+
+    Raises SpecError, with the line, as a restore would.
+    """
     found, rules = _Found(), Rules()
     try:
         for statement in Splitter(file, head.flavour, version_id(numbers(head.version))):
@@ -120,7 +129,7 @@ def _of_statements(file: BinaryIO, head: DumpHead, path: Path) -> _Found:
                 found.rows = found.rows or statement.line
             elif kind == "code" and (view := _VIEW.match(text)):
                 found.view = found.view or statement.line
-                found.tables.discard(view[1].strip(b"`"))  # Until 5.6 a view's stand-in was a table.
+                found.tables.discard(view[1].strip(b"`"))  # Until 5.6 a table stood in for a view.
             elif table := _TABLE.match(text):
                 found.tables.add(table[1].strip(b"`"))
     except DumpTextError as error:
@@ -129,9 +138,9 @@ def _of_statements(file: BinaryIO, head: DumpHead, path: Path) -> _Found:
 
 
 def _of_archive(file: BinaryIO) -> _Found | None:
-    """Return the contents by an archive's table of contents; None if it cannot be read: pg_restore then judges it.
+    """Find an archive's contents from its table of contents.
 
-    Raises SpecError when the archive ends within the table.
+    Return None if it cannot be read: pg_restore then judges it. Raises SpecError if the archive ends within the table.
     """
     try:
         kinds = entries_of(file)

@@ -1,9 +1,9 @@
-"""Changes settings of the host for a run, and puts them back even after a crash.
+"""Changes settings of the host for a run, and restores them even after a crash.
 
-Before it changes a setting, a run writes the old value into a small file that outlives its process. The next start of
-any sweep, the sweep that lost its worker, and `bufferlab doctor` look for files of dead processes, and put the values
-back. If another program has changed a value since, that value stays. The files are in /run, which is empty after a
-boot, when the settings are at their defaults too.
+Before it changes a setting, a run writes the old value into a small file that outlives its process. Three places look
+for files of dead processes and restore the values: the next start of any sweep, the sweep that lost its worker, and
+`bufferlab doctor`. If another program has changed a value since, that value stays. The files are in /run, which is
+empty after a boot, when the settings are at their defaults too.
 
 Read-ahead is one such setting. It belongs to the whole device, for every program that reads it through the page cache
 (/sys/block/*/queue/read_ahead_kb, kernel: mm/readahead.c). Engines that read through the page cache have it as a knob.
@@ -32,9 +32,9 @@ _FORMAT_VERSION = 1
 
 
 def restore(journal: Path = JOURNAL) -> list[str]:
-    """Put back the settings that dead processes left changed; return a sentence for each.
+    """Restore the settings that dead processes left changed; return a sentence for each.
 
-    Does nothing for a user who may not read the journal.
+    Does nothing if the user may not read the journal.
     """
     said = []
     with suppress(PermissionError), _held(journal) as there:
@@ -50,9 +50,9 @@ def restore(journal: Path = JOURNAL) -> list[str]:
 
 @contextmanager
 def changed(file: Path, value: str, journal: Path = JOURNAL) -> Iterator[str]:
-    """Context manager that writes a setting's file of /sys, yields the value read back, and puts the old value back.
+    """Context manager that writes a setting's file of /sys, yields the value read back, and restores the old value.
 
-    Raises EnvironmentLackingError when it cannot be written, or another process has changed it and not put it back.
+    Raises EnvironmentLackingError if it cannot be written, or if another process changed it and has not restored it.
     """
     restore(journal)
     entry = journal / f"{str(file).strip('/').replace('/', '!')}.json"
@@ -88,7 +88,7 @@ def changed(file: Path, value: str, journal: Path = JOURNAL) -> Iterator[str]:
 
 
 def _set(file: Path, told: dict[str, Any], entry: Path) -> None:
-    """Write the new value to a setting's file, and note in the journal what the kernel made of it (whole pages)."""
+    """Write the new value to a setting's file, and store in the journal the value that the kernel rounded it to."""
     file.write_text(told["new"])
     try:
         if (taken := _value(file)) != told["new"]:
@@ -99,9 +99,9 @@ def _set(file: Path, told: dict[str, Any], entry: Path) -> None:
 
 
 def _put_back(told: dict[str, Any]) -> list[str]:
-    """Put a setting's old value back, unless another program has changed our value since.
+    """Restore a setting's old value, unless another program has changed the value that we set.
 
-    Return a sentence if it was put back. Errors of the file are ignored.
+    Return a sentence if it was restored. Errors of the file are ignored.
     """
     file = Path(told["file"])
     with suppress(OSError):
@@ -120,12 +120,12 @@ def _me() -> dict[str, Any]:
 
 
 def _is_alive(told: dict[str, Any]) -> bool:
-    """Return whether the process that made this journal entry lives; another one may have its pid by now."""
+    """Return whether the process that made this journal entry still runs; another process may have its PID by now."""
     return bool(told["boot"] == _boot() and told["process_start"] == _start_of(told["pid"]) is not None)
 
 
 def _start_of(pid: int) -> str | None:
-    """Return a process's start in ticks since the boot (proc(5), field 22); None when it is dead."""
+    """Return a process's start time in ticks since the boot (proc(5), field 22); None if it is dead."""
     try:
         after_name = stat_fields(pid)
     except OSError:
@@ -138,9 +138,9 @@ def _boot() -> str:
 
 
 def _read(entry: Path) -> dict[str, Any] | None:
-    """Return the content of a journal entry; None when it is missing, torn or of another format.
+    """Return the content of a journal entry; None if it is missing, incomplete or of another format.
 
-    When it is missing or torn, the setting was not changed yet.
+    If it is missing or incomplete, the setting had not been changed yet.
     """
     try:
         told = json.loads(entry.read_text())
@@ -162,7 +162,7 @@ def _write(entry: Path, told: dict[str, Any]) -> None:
 
 @contextmanager
 def _held(journal: Path) -> Iterator[bool]:
-    """Context manager that lets one process at a time use the journal; yields False without a journal."""
+    """Context manager that locks the journal against other processes; yields False without a journal."""
     try:
         descriptor = os.open(journal, os.O_RDONLY | os.O_DIRECTORY)
     except FileNotFoundError:
@@ -177,14 +177,14 @@ def _held(journal: Path) -> Iterator[bool]:
 
 @dataclass(frozen=True)
 class ReadAhead:
-    """The file that holds a device's read-ahead, or the reason why it cannot be set."""
+    """The file that controls a device's read-ahead, or the reason why it cannot be set."""
 
     file: Path | None
     why_not: str = ""
 
     @property
     def kib(self) -> int | None:
-        """The read-ahead now, in KiB; None when it cannot be read."""
+        """The current read-ahead in KiB; None if it cannot be read."""
         try:
             return int(self.file.read_text()) if self.file else None
         except (OSError, ValueError):
@@ -192,7 +192,7 @@ class ReadAhead:
 
 
 def read_ahead_of(path: Path) -> ReadAhead:
-    """Return the read-ahead of the device that `path` is, or else of the whole device that holds the path."""
+    """Return the read-ahead of the block device at `path`, or else of the device that stores the file at `path`."""
     found = path.stat()
     is_block = stat.S_ISBLK(found.st_mode)
     if not is_block and os.major(found.st_dev) == 0:
@@ -206,9 +206,9 @@ def read_ahead_of(path: Path) -> ReadAhead:
 
 @contextmanager
 def read_ahead_changed(path: Path, asked: str) -> Iterator[int | None]:
-    """Context manager that sets the read-ahead of a path's device to `asked` KiB, or leaves it ("as_is").
+    """Context manager that sets the read-ahead of a path's device to `asked` KiB, or does not change it ("as_is").
 
-    Yields the KiB read back, None if they are not known. Raises EnvironmentLackingError when it cannot be set.
+    Yields the KiB read back, None if unknown. Raises EnvironmentLackingError if it cannot be set.
     """
     found = read_ahead_of(path)
     if asked == AS_IS:
@@ -222,7 +222,7 @@ def read_ahead_changed(path: Path, asked: str) -> Iterator[int | None]:
 
 @contextmanager
 def around_run(database: Path, knobs: NativeKnobs) -> Iterator[dict[str, int | str]]:
-    """Context manager that applies a run's read-ahead to the device of its database; yields `read_ahead` as it ran."""
+    """Context manager that applies a run's read-ahead to the device of its database; yields the value in effect."""
     asked = str(knobs.get(NAME, AS_IS))
     with read_ahead_changed(database, asked) as kib:
         if kib is None:
@@ -232,15 +232,15 @@ def around_run(database: Path, knobs: NativeKnobs) -> Iterator[dict[str, int | s
 
 
 def checks(directory: Path, knobs: NativeKnobs) -> list[HostCheck]:
-    """Return the check whether a run's read-ahead can be set for a directory; [] if the knob leaves it as it is."""
+    """Check whether a run's read-ahead can be set for a directory; return [] if the run does not change it."""
     asked = str(knobs.get(NAME, AS_IS))
     return [] if asked == AS_IS else [settable(directory, f"{NAME} = {asked}")]
 
 
 def settable(path: Path, asked: str, instead: str = "") -> HostCheck:
-    """Return the check whether this user may set the read-ahead of a path's device.
+    """Check whether this user may set the read-ahead of a path's device.
 
-    `instead` is further advice for the hint.
+    `instead` is additional advice for the hint.
     """
     found = read_ahead_of(path)
     hint = "leave read_ahead = as_is" + (f"; {instead}" if instead else "")

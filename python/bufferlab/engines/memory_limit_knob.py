@@ -1,4 +1,4 @@
-"""The limit of a server's memory as a knob of the engines whose reads may pass the page cache. Pure data."""
+"""The memory limit of a server, as a knob of engines whose reads may use the page cache. Pure data."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from bufferlab.units import MIB, TIB
 NAME = "memory_limit"
 OFF = "off"
 POOL = "pool"
-"""The value that limits a server to its memory at rest and `pool_size` besides."""
+"""The value that limits a server to the memory it takes when idle plus `pool_size`."""
 
 
 def memory_limit(*words: str, versions: str = "", meaning: str = "") -> Knob:
-    """Return the knob, which takes also these words besides sizes."""
+    """Return the knob. It accepts a size, or one of `words`."""
     return Knob.size_or_share(
         NAME,
         "what the server, its pool and the page cache of its files may take together, by a cgroup; off: the page cache "

@@ -30,43 +30,43 @@ _REFUSALS: Mapping[FailureKind, type[BufferlabError]] = {
     "io": EnvironmentLackingError,
     "data": DataFileError,
 }
-"""The errors of a command for the kinds of refusals that a user can cause."""
+"""The exception class for each kind of refusal that a user can cause."""
 
 
 class NativeBlockTrace(Protocol):
-    """A block trace outside of a run, for work that is measured without the core."""
+    """A block trace outside of a run, for work that the core does not measure."""
 
     def begin(self) -> None:
-        """Begin to record the device's block requests."""
+        """Start recording the device's block requests."""
 
     def end(self) -> None:
-        """End recording; the trace can still be finished."""
+        """Stop recording; the trace can still be finished."""
 
     def finish(self) -> str:
-        """End the trace; return its outcome as JSON, "null" when called again."""
+        """End the trace; return its outcome as JSON, or "null" if it was ended before."""
 
 
 class NativePageTrace(Protocol):
-    """A trace of a server's page accesses. Once the object is deleted, nothing of the trace remains."""
+    """A trace of a server's page accesses. Deleting the object removes everything of the trace."""
 
     def begin(self, folder: str) -> str:
-        """Begin to read; return, as JSON, the environment and descriptor that the server must be started with.
+        """Start reading; return as JSON the environment and descriptor that the server must be started with.
 
         The library that the server loads is written into `folder`.
         """
 
     def require_on(self) -> None:
-        """Check that the server, which has answered, records its accesses; raise NativeError with the reason if not."""
+        """Check that the started server records its accesses; raise NativeError with the reason if not."""
 
     def finish(self) -> str:
-        """End the trace; return its outcome as JSON, "null" when called again."""
+        """End the trace; return its outcome as JSON, or "null" if it was ended before."""
 
 
 class ServerTrace(Protocol):
-    """A trace of a server that runs already. Once the object is deleted, nothing of the trace remains."""
+    """A trace of an already running server. Deleting the object removes everything of the trace."""
 
     def told(self) -> str:
-        """Return, as JSON, what the trace has counted so far."""
+        """Return the trace's counts so far as JSON."""
 
     def name_frames(
         self,
@@ -76,40 +76,36 @@ class ServerTrace(Protocol):
         file: NDArray[np.uint32],
         page: NDArray[np.uint32],
     ) -> None:
-        """Give the trace the page that each buffer held at `asked_ns`: per entry a number of buffer, file and page.
-
-        `file` holds positions in `files`, which lists (device as the kernel numbers it, inode). A trace that does not
-        follow calls ignores all this.
-        """
+        """Report to the trace which page each buffer held at `asked_ns`: by entry its buffer number, file and page."""
 
     def finish(self) -> str:
-        """End the trace; return its outcome as JSON, "null" when called again."""
+        """End the trace; return its outcome as JSON, or "null" if it was ended before."""
 
 
 class Curve(Protocol):
     """The misses of an LRU pool at every size. Columns are passed as buffers, without a copy."""
 
     def feed(self, page: NDArray[np.uint32], kind: NDArray[np.uint8], first: int) -> None:
-        """Add accesses in their order. `misses` counts gets from the access number `first` on."""
+        """Add accesses in their order. Later, `misses` counts only gets from access number `first` on."""
 
     def misses(self) -> bytes:
         """Return the misses of LRU pools of 0, 1, 2, ... pages, each as a u64."""
 
 
 class NativeSession(Protocol):
-    """A session for questions (`engines/servers/client.py`)."""
+    """A session for queries (`engines/servers/client.py`)."""
 
     def ask(self, sql: bytes, change_seconds: float | None) -> tuple[list[str], list[tuple[Any, ...]]]:
-        """Execute a statement; return the names of the columns, and the rows. Raises Unanswerable."""
+        """Execute a statement; return the column names and the rows. Raises Unanswerable."""
 
     def allow_bytes(self, most_answer_bytes: int) -> None:
         """Allow answers of the server up to this size, in bytes."""
 
     def id(self) -> int | None:
-        """Return the session's number at the server; None when it is closed."""
+        """Return the server's id of the session; None if it is closed."""
 
     def descriptor(self) -> int | None:
-        """Return the descriptor of the session's socket; None when the session is closed."""
+        """Return the descriptor of the session's socket; None if the session is closed."""
 
     def is_open(self) -> bool:
         """Return whether the session is open."""
@@ -128,21 +124,21 @@ class Native(Protocol):
         """Do one run of an engine; return the core's answer. `on_event` gets each event as a line of JSON."""
 
     def load(self, engine: str, job: str, on_event: Callable[[str], None]) -> str:
-        """Load a workload in bulk into a new database, or make a file; return the answer."""
+        """Load a workload in bulk into a new database, or create a file; return the answer."""
 
     def load_recipe(self, engine: str, workload: str) -> str:
-        """Return all that decides a workload's loaded data, apart from scale, seed and page size."""
+        """Return everything that determines a workload's loaded data, apart from scale, seed and page size."""
 
     Unanswerable: type[Exception]
 
     def ask_server(self, engine: str, target: str, limits: str) -> NativeSession:
-        """Log in to a server for questions; `target` is as in a job. Raises Unanswerable(kind, code, what, hint)."""
+        """Log in to a server for queries; `target` is as in a job. Raises Unanswerable(kind, code, what, hint)."""
 
     def cancel(self) -> None:
         """Stop the running job at the next transaction."""
 
     def check_direct_io(self, directory: str) -> str:
-        """Return whether O_DIRECT is accepted and honoured in a directory, and the alignment it needs."""
+        """Return whether O_DIRECT works in a directory, and the alignment that it needs."""
 
     def sqlite_version(self) -> str:
         """Return the version of the bundled SQLite (plain text)."""
@@ -157,21 +153,21 @@ class Native(Protocol):
         """Return whether this process may use io_uring, or the reason why not."""
 
     def check_script(self, source: str, text: str, variables_json: str) -> str:
-        """Return a script's content, parsed without an engine; raise NativeError with the line that is wrong."""
+        """Parse a script without an engine; return its contents. Raise NativeError with the line that is wrong."""
 
     def Curve(self, pages: int, first_page: int, end_page: int) -> Curve:  # noqa: N802
-        """Return a curve for pages numbered from 0. It counts gets of pages from `first_page` to before `end_page`."""
+        """Return a curve for pages numbered from 0. Only gets of pages from `first_page` to before `end_page` count."""
 
     def generate(self, job: str, watch: Callable[[int, int | None], None] | None = None) -> str:
-        """Generate the page accesses of transactions, without a server; return the reads of each pool.
+        """Generate the page accesses of transactions, without a server; return the reads for each pool size.
 
-        `watch` is called ten times a second with how many transactions are done, and how many of these in the window
-        (None before the window). Its exception ends the run.
+        `watch` is called ten times a second with the number of finished transactions, and how many of these were in the
+        window (None before the window). An exception from it ends the run.
         """
         ...
 
     def generated_bytes(self, job: str) -> str:
-        """Return about how many bytes of memory a job of `generate` takes."""
+        """Return the approximate bytes of memory that a job of `generate` needs."""
         ...
 
     def replay(
@@ -184,33 +180,33 @@ class Native(Protocol):
         end_row: int,
         **columns: Any,
     ) -> str:
-        """Replay a page trace on a model of a buffer manager; return its counts, as JSON.
+        """Replay a page trace on a model of a buffer manager; return its counts as JSON.
 
-        Rows before `first_row` only fill the pool; the rows from there to before `end_row` are counted. So are the
-        pages that rows from `load_row` on bring into the pool. Columns are those of page-trace.parquet, passed as
-        buffers without a copy. If all of them are read-only, the replay releases Python's lock. Three further arguments
-        are optional. Rows before `first_row` take `before` times as long as they took, and the rest `within` times.
-        `watch` is called ten times a second with the share that is done, and its exception ends the replay. Raises
-        ValueError for wrong input.
+        Rows before `first_row` only fill the pool; rows from `first_row` to before `end_row` are counted. Also counted
+        are the pages that rows from `load_row` on bring into the pool. Columns are those of page-trace.parquet, passed
+        as buffers without a copy. If all of them are read-only, the replay releases the GIL. Three more arguments are
+        optional. `before` and `within` stretch time: rows before `first_row` take `before` times as long as recorded,
+        later rows `within` times. `watch` is called ten times a second with the completed fraction; an exception from
+        it ends the replay. Raises ValueError for wrong input.
         """
 
     def replay_slices(
         self, manager: str, settings_json: str, frames: int, ends: Sequence[int], **columns: NDArray[Any]
     ) -> str:
-        """Replay on an empty pool; return the counts from row 0 to each of the `ends`, as JSON.
+        """Replay from an empty pool; return the counts from row 0 to each of the `ends` as JSON.
 
         Columns are those of `replay`. Raises ValueError for wrong input.
         """
 
     def ghost_depths(self, ring_reads: int, **columns: NDArray[Any]) -> tuple[bytes, bytes]:
-        """Return, for each row that reads, the depth of its page in the list of evicted pages, and the list's length.
+        """Return for each row that reads its page's depth in the list of evicted pages, and the list's length.
 
         Both are u32. The depth is 0 if the list lacks the page or the row is not a read, and 2^32 - 1 if the ring of a
         scan evicted the page. Columns are those of `replay`. Raises ValueError for wrong input.
         """
 
     def model_defaults(self) -> str:
-        """Return, for each model, the server settings that it obeys, with the server's defaults."""
+        """Return for each model the server settings that it obeys, with the server's defaults."""
 
     def core_version(self) -> str:
         """Return the core's version (plain text)."""
@@ -222,43 +218,43 @@ class Native(Protocol):
         """Return the description of the host for host.json."""
 
     def block_trace_check(self, path: str) -> str:
-        """Check that the device that holds a path can be traced; raise NativeError with the reason when it cannot."""
+        """Check that the device that holds a path can be traced; raise NativeError with the reason if not."""
 
     def block_trace(self, path: str, asked_json: str) -> NativeBlockTrace:
-        """Prepare a block trace outside of a run; `asked_json` has the form of a run job's entry for the trace."""
+        """Prepare a block trace outside of a run; `asked_json` is the trace's entry in a run job."""
 
     def block_trace_decode(self, spool: str, out: str) -> str:
-        """Decode a block trace's spool into the file of records `out`; return counts of its events."""
+        """Decode a block trace's raw records in `spool` into the file `out`; return counts of its events."""
 
     def page_trace_check(self, settings_json: str) -> None:
-        """Check that a private server's accesses can be recorded here; raise NativeError with the reason if not."""
+        """Check that this host can record a private server's accesses; raise NativeError with the reason if not."""
 
     def page_trace(self, settings_json: str) -> NativePageTrace:
         """Prepare a server's page trace; nothing is read before `begin`."""
 
     def live_trace_check(self, release: str | None = None) -> None:
-        """Check that this kernel can record a running server for this user; raise NativeError with the reason if not.
+        """Check that this user may record a running server on this kernel; raise NativeError with the reason if not.
 
-        `release` is the release of another kernel, for tests.
+        `release` is another kernel's release, for tests.
         """
 
     def call_trace_check(self) -> None:
-        """Check that this user and kernel can follow a server's calls; raise NativeError with the reason."""
+        """Check that this user and kernel can record a server's system calls; raise NativeError if not."""
 
     def live_trace(self, settings_json: str) -> ServerTrace:
-        """Begin to record the page accesses of a server that runs already; raise NativeError with the reason if not."""
+        """Start recording the page accesses of a running server; raise NativeError with the reason if it fails."""
 
     def page_trace_branches(self, settings_json: str) -> str:
-        """Return [from, to] of each branch in a binary that leads into bytes which code in the server would cover."""
+        """Return [from, to] of each branch in a binary into bytes that our code in the server would overwrite."""
 
     def page_site_proposals(self, binary: str) -> str:
-        """Return the proposed sites of a PostgreSQL that no table lists; raise NativeError if it shows none."""
+        """Return the proposed probe sites of a PostgreSQL binary that no table lists; raise NativeError without any."""
 
     def page_site_experiment(self, binary: str) -> str:
-        """Return what an experiment on a MariaDB without names tries; raise NativeError if it shows too little."""
+        """Return the probe places to try on a MariaDB without symbols; raise NativeError if they are too few."""
 
     def page_site_check(self, settings_json: str) -> None:
-        """Raise NativeError for a site that is not at the begin of an instruction of its binary."""
+        """Raise NativeError if a site is not at the beginning of an instruction of its binary."""
 
     def executable_ranges(self, binary: str) -> str:
         """Return [offset, bytes] of each executable segment in a binary's file."""
@@ -268,7 +264,7 @@ class Native(Protocol):
 
 
 def ask_host(lacking: str, ask: Callable[[], T]) -> T:
-    """Return the core's answer about this host. Raise EnvironmentLackingError, with its reason, when it refuses."""
+    """Return the core's answer about this host. If the core refuses, raise EnvironmentLackingError with its reason."""
     try:
         return ask()
     except Exception as error:
@@ -279,9 +275,9 @@ def ask_host(lacking: str, ask: Callable[[], T]) -> T:
 
 
 def failure_of_core(error: Exception) -> Failure | None:
-    """Return the failure in a NativeError; None for an error of any other type.
+    """Return the failure that a NativeError describes; None for an exception of another type.
 
-    Only a loaded core has the type and can have raised it, so nothing is imported here.
+    Only a loaded core has this type and can have raised it, so nothing is imported here.
     """
     core = sys.modules.get("bufferlab._native")
     if core is None or not isinstance(error, core.NativeError):
@@ -290,7 +286,7 @@ def failure_of_core(error: Exception) -> Failure | None:
 
 
 def refusal_of_core(error: Exception) -> BufferlabError | None:
-    """Return the error that a command ends with when the core refused; None for a bug, and for any other error."""
+    """Return the exception for a command if the core refused; None for a bug, and for any other exception."""
     failure = failure_of_core(error)
     if failure is None or failure.kind == "internal":
         return None
@@ -298,25 +294,25 @@ def refusal_of_core(error: Exception) -> BufferlabError | None:
 
 
 def run_core(engine: str, job: Mapping[str, Any], on_event: Callable[[str], None]) -> dict[str, Any]:
-    """Call the core to do one run; return its answer. Meanwhile the core sends events to `on_event`."""
+    """Call the core to do one run; return its answer. The core calls `on_event` with each event."""
     told: dict[str, Any] = json.loads(native().run(engine, json.dumps(job), on_event))
     return told
 
 
 def load_core(engine: str, job: Mapping[str, Any], on_event: Callable[[str], None]) -> dict[str, Any]:
-    """Call the core to load new data; return its answer. Meanwhile the core sends events to `on_event`."""
+    """Call the core to load new data; return its answer. The core calls `on_event` with each event."""
     told: dict[str, Any] = json.loads(native().load(engine, json.dumps(job), on_event))
     return told
 
 
 def load_recipe(engine: str, workload: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the core's `schema_sql` and `loader_version`, which decide loaded data of a workload."""
+    """Return the core's `schema_sql` and `loader_version`, which determine a workload's loaded data."""
     recipe: dict[str, Any] = json.loads(native().load_recipe(engine, json.dumps(workload)))
     return recipe
 
 
 def native() -> Native:
-    """Return the core; raise EnvironmentLackingError when this installation has none."""
+    """Return the core; raise EnvironmentLackingError if this installation has none."""
     try:
         return cast(Native, importlib.import_module("bufferlab._native"))
     except ImportError as error:

@@ -1,11 +1,11 @@
-"""The device's read-ahead as a knob of the engines whose reads pass the page cache. Pure data."""
+"""The device's read-ahead as a knob of the engines whose reads go through the page cache. Pure data."""
 
 from __future__ import annotations
 
 from bufferlab.knob import Knob
 
 AS_IS = "as_is"
-"""The value that leaves the host's setting as it is."""
+"""The value that does not change the host's setting."""
 NAME = "read_ahead"
 
 READ_AHEAD = Knob.text(

@@ -1,4 +1,7 @@
-"""The read-ahead knob in the words of reports; apart from the knob, because lists need none of the results' schema."""
+"""The read-ahead knob in the words of reports.
+
+It is separate from the knob, because lists do not need the results' schema.
+"""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""The list of engines: their declarations, how each one's behaviour is made, their chapters, and the servers to fetch.
+"""The list of engines: their declarations, behaviours, chapters, and the servers that can be fetched.
 
-Declarations are pure data. A behaviour is imported when it is asked for, because it may need the native core:
-`bufferlab list` works where an engine cannot. A behaviour is the class `BEHAVIOUR` in the module `behaviour` of the
-engine's folder. A server has a module `family` instead, with its `FAMILIES`. A module `bufferlab_engines` on Python's
-path adds engines of others: its `ENGINES` has the form of the one here.
+Declarations are pure data. A behaviour is imported at first use, because it may need the native core: `bufferlab list`
+works where an engine cannot. A behaviour is the class `BEHAVIOUR` in the module `behaviour` of the engine's folder. A
+server has a module `family` instead, with its `FAMILIES`. A module `bufferlab_engines` on Python's path adds engines of
+other authors: its `ENGINES` has the form of the one here.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ def folder(name: str) -> str:
 
 
 def servers() -> list[str]:
-    """Return the names of our engines whose servers are one of a family."""
+    """Return the names of our engines that are database servers."""
     return [declared.name for declared in _LIST if find_spec(f"{folder(declared.name)}.family")]
 
 
 @cache
 def family(name: str) -> Family:
-    """Return the family of an engine in `servers`, imported as late as possible."""
+    """Return the family of an engine in `servers`. Its module is imported at the first call."""
     return cast("Family", import_module(f"{folder(name)}.family").FAMILIES[name])
 
 
@@ -62,7 +62,7 @@ def fetchable_servers() -> tuple[str, ...]:
 
 
 def fetch_server(name: str, say: Callable[[str], None]) -> Build:
-    """Return the server of that name, after fetching it if need be. Raise KeyError for an unknown name."""
+    """Return the server of that name, and fetch it if it is missing. Raise KeyError for an unknown name."""
     from bufferlab.engines.servers.fetch import fetch
 
     found = next((servers for servers in _to_fetch() if name in servers.packages), None)
@@ -92,7 +92,7 @@ if find_spec("bufferlab_engines"):
 
 
 def names(*, hidden: bool = False) -> list[str]:
-    """Return the engines' names; with `hidden`, also of those that lists leave out."""
+    """Return the engines' names; with `hidden`, also of those that exist only for tests."""
     return [name for name, (declared, _) in ENGINES.items() if hidden or not declared.hidden]
 
 
@@ -103,13 +103,13 @@ def declaration(name: str) -> EngineDeclaration:
 
 @cache
 def behaviour(name: str) -> Behaviour:
-    """Return the engine's behaviour, imported as late as possible; raise KeyError for an unknown name."""
+    """Return the engine's behaviour; raise KeyError for an unknown name. Its module is imported at the first call."""
     return ENGINES[name][1]()
 
 
 def chapters(name: str) -> EngineChapters:
     """Return the chapters that the engine adds to a report; none for an unknown name."""
-    # Imported here, because reports need numpy and scipy, and callers that want a declaration do not.
+    # Import late, because reports need numpy and scipy, and callers of other functions do not.
     from bufferlab.chapter.engine_chapters import EngineChapters
 
     module = declaration(name).chapters if name in ENGINES else ""

@@ -1,9 +1,9 @@
 """Reads a workload's consistency conditions from the files of its folder, and checks them in one order for all engines.
 
 A condition is a query in workloads/<name>/consistency/condition_NN.sql. It returns one row per violation. Its first
-line says what must hold, and its variables are the workload's parameters. The shared queries are SQLite's; subfolders,
-one for all servers and one per dialect, replace those that must be written otherwise. The file expect.toml says which
-rows the data must have at all.
+line says what must hold, and its variables are the workload's parameters. The shared queries are in SQLite's dialect;
+subfolders, one for all servers and one per dialect, replace queries that need another form. The file expect.toml says
+which rows the data must have at all.
 
 This module opens no database. The files named consistency_by_CLIENT do: SQLite's, and one in each server family.
 """
@@ -35,7 +35,7 @@ _ROWS_OF_A_STATEMENT = 1000
 
 @dataclass(frozen=True)
 class Dialect:
-    """An engine's form of the conditions: the folders that replace queries, and words for a join of fixed order."""
+    """The form of the conditions for one engine: folders that replace queries, and words for a join in fixed order."""
 
     folders: tuple[str, ...]
     join_in_order: str
@@ -56,7 +56,7 @@ class WorkloadCondition:
 
     @property
     def code(self) -> str:
-        """The query without its comments and its final semicolon.
+        """Return the query without its comments and its final semicolon.
 
         >>> WorkloadCondition(1, "b", "-- a: b\\nSELECT 1;").code
         'SELECT 1'
@@ -64,7 +64,7 @@ class WorkloadCondition:
         return re.sub(r"(?m)^--.*\n?", "", self.query).strip().rstrip(";")
 
     def with_values(self, variables: Mapping[str, Any]) -> str:
-        """Return the query with each variable replaced by its whole number.
+        """Return the query with each variable replaced by its integer value.
 
         >>> WorkloadCondition(1, "b", "-- a: b\\nSELECT k::int WHERE 2 > :rows;").with_values({"rows": 3})
         'SELECT k::int WHERE 2 > 3'
@@ -74,7 +74,7 @@ class WorkloadCondition:
 
 @dataclass(frozen=True)
 class Expectation:
-    """The rows that data must have before a workload's conditions mean anything; expect.toml explains each field."""
+    """The rows that data must have before a workload's conditions are meaningful; expect.toml explains each field."""
 
     rows: Mapping[str, str]
     values: Mapping[str, int]
@@ -89,7 +89,7 @@ def expectation(workload: str) -> Expectation:
 
 
 def conditions(workload: str, dialect: Dialect = SQLITE) -> list[WorkloadCondition]:
-    """Return the conditions of a workload, in the specification's order; none if it has no folder of them."""
+    """Return the conditions of a workload, in the specification's order; [] if it has none."""
     shared = _folder(workload)
     files = {
         file.name: file
@@ -112,8 +112,8 @@ def check_by_two(
 ) -> list[dict[str, Any]]:
     """Check the trees in one session and the conditions in another at the same time; return all results.
 
-    When the trees are done, their session helps with the conditions that are left; `some` takes these one by one. If a
-    tree is damaged, only the result of the trees is returned: answers and errors of the conditions mean nothing then.
+    When the trees are done, their session helps with the remaining conditions; `some` takes these one by one. If a tree
+    is damaged, only the result of the trees is returned: answers and errors of the conditions are then meaningless.
     """
     left, found = iter(parts), list[dict[str, Any]]()
     failed: list[BaseException] = []
@@ -132,7 +132,7 @@ def check_by_two(
             first = trees(session)
             rest = some(session, left) if first["passed"] else []
     finally:
-        for _ in left:  # After an error nothing more is asked.
+        for _ in left:  # After an error, skip the remaining conditions.
             pass
         thread.join()
     if not first["passed"]:
@@ -150,18 +150,17 @@ def check_on_server(
     dialect: Dialect,
     explained: Callable[[Exception], DataFileError | None],
 ) -> dict[str, Any]:
-    """Check every condition. Return {"seconds", "conditions": [{"condition", "name", "passed", "violations",
-    "example"}]}.
+    """Check every condition in the order of its number; return the results and the seconds.
 
-    `cursors` opens a session, `job` is that of a check. A violated condition is a result, not an error. `explained`
-    returns the DataFileError that a client's error amounts to; None: the error does not concern the data, and is
-    raised.
+    The result is {"seconds", "conditions": [{"condition", "name", "passed", "violations", "example"}]}. `cursors` opens
+    a session, `job` is that of a check. A violated condition is a result, not an error. `explained` returns the
+    DataFileError for a client's error, or None for an error that does not concern the data, which is then raised.
     """
     started = time.monotonic()
 
     def some(cursor: Any, left: Iterator[WorkloadCondition]) -> list[dict[str, Any]]:
         try:
-            # psycopg's `stream` keeps few rows of an answer in memory; other clients have no such method.
+            # psycopg's `stream` returns rows one by one; other clients have no such method.
             ask = getattr(cursor, "stream", None)
             return check_some(left, job["workload"], job["delivered_orders"], database, cursor, ask)
         except Exception as error:
@@ -181,11 +180,11 @@ def check_some(
     cursor: Any,
     ask: Callable[[str], Iterator[Any]] | None = None,
 ) -> list[dict[str, Any]]:
-    """Check the conditions that are left, through a DB-API cursor, and return their results.
+    """Check the remaining conditions through a DB-API cursor, and return their results.
 
     `delivered` is [warehouse, district, orders delivered since the load]. `ask` returns the rows of a query one by one,
     if the cursor's `execute` would keep all of them. Raises DataFileError for a database without data, or of another
-    size than asked for: empty tables violate no condition.
+    size than requested: empty tables violate no condition.
     """
 
     def rows(query: str) -> Iterator[Any]:
@@ -207,7 +206,7 @@ def check_some(
         _give_deliveries(cursor, delivered)
     results = []
     for condition in left:
-        # One by one: a database that breaks everywhere must not fill memory with its violations.
+        # Read rows one by one: a completely broken database must not fill the memory with its violations.
         violations = rows(condition.with_values({**expected.values, **workload}))
         first = next(violations, None)
         number = 0 if first is None else 1 + sum(1 for _ in violations)
@@ -243,7 +242,7 @@ def _result(number: int, name: str, violations: int, example: dict[str, Any] | N
 
 
 def _plain(value: Any) -> Any:
-    """Return the value as JSON can hold it: amounts and dates as text."""
+    """Return the value in a form that JSON supports: amounts and dates as text."""
     return value if isinstance(value, int | float | str | None) else str(value)
 
 

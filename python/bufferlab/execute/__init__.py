@@ -1,1 +1,1 @@
-"""Runs a plan on an engine: one worker process per run. Data, run, host, probes and fleet have a folder each."""
+"""Runs a plan on an engine, one worker process for each run. The folders are data, run, host, probes and fleet."""

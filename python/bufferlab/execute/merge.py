@@ -1,8 +1,8 @@
-"""Joins folders with other blocks of one plan into one folder, as if one host had done them all. Measures nothing.
+"""Joins folders with different blocks of one plan into one folder, as if one host had done them all. Measures nothing.
 
-The folders may come from strangers. `SweepFolder.open` bounds, validates and hashes their contents; this file refuses
-links, and runs that are not of the plan. One host does a whole block: it measures every point once, so that differences
-of hosts cancel in the differences between points.
+The folders may be untrusted. `SweepFolder.open` limits, validates and hashes their contents; this file refuses links,
+and runs that are not in the plan. One host does a whole block: it measures every point once, so that differences of
+hosts cancel in the differences between points.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from bufferlab.results.schema import StoredFile
 from bufferlab.results.store import OTHER_POOLS_FILE, PREDICTED_FROM, RunRecord, SweepFolder
 
 _NOT_THE_PLAN = ("format", "format_version", "blocks", "versions", "page_trace")
-"""The keys of plan.json that may differ: they describe one host, or the file."""
+"""The keys of plan.json that may differ, because they describe one host, or the file."""
 _NO_MATTER = "python"
-"""The version that may differ from host to host: no number depends on it."""
+"""The component whose version may differ from host to host: no number depends on it."""
 _MOST_NAMED = 6
 
 
@@ -52,14 +52,14 @@ def merge(paths: Sequence[Path], out: Path) -> tuple[SweepFolder, list[Problem]]
 
 @dataclass(frozen=True)
 class Part:
-    """A folder that may be merged, with its runs. The runs are kept, because each reading hashes their files."""
+    """A folder to be merged, with its runs. The runs are stored here, because each reading hashes their files."""
 
     folder: SweepFolder
     records: list[RunRecord]
     pools: OtherPools | None
 
     def lacking(self) -> Problem | None:
-        """Return a problem that names the runs which the folder lacks or which failed; None for a whole folder."""
+        """Return a problem that names the folder's missing and failed runs; None for a complete folder."""
         folder, done = self.folder, {_cell(record) for record in self.records if record.ok}
         missing = sorted(folder.planned_cells - done, key=lambda cell: (cell[1], cell[0]))
         if not missing:
@@ -104,7 +104,7 @@ def checked(path: Path) -> Part:
             raise DataFileError(f"a run cannot be merged: {wrong}", str(record.folder), hint)
         if record.ok:
             done.add(cell)
-            record.samples()  # Tables that cannot be read are refused here, and not by the report.
+            record.samples()  # Refuse unreadable tables here, and not in the report.
             record.latency()
     return Part(folder, records, folder.other_pools())
 
@@ -114,7 +114,7 @@ def refuse_links(path: Path) -> None:
 
     Raises DataFileError.
     """
-    for above, folders, files in os.walk(path):  # Follows no link.
+    for above, folders, files in os.walk(path):  # os.walk follows no link.
         for name in (*folders, *files):
             mode = Path(above, name).lstat().st_mode
             if not stat.S_ISDIR(mode) and not stat.S_ISREG(mode):
@@ -123,7 +123,7 @@ def refuse_links(path: Path) -> None:
 
 
 def require_one_plan(folders: Sequence[SweepFolder]) -> None:
-    """Refuse folders of two plans, or of two experiments. Raises SpecError, which names what differs."""
+    """Refuse folders of two plans, or of two experiments. Raises a SpecError that names the difference."""
     first = folders[0]
     for other in folders[1:]:
         differing = [
@@ -143,7 +143,7 @@ def _cell(record: RunRecord) -> tuple[int, int]:
 
 
 def _differing(record: RunRecord, planned: Mapping[str, Any], key: object, folder: SweepFolder) -> list[str]:
-    """Return the names of the facts in which a run differs from its line in the plan."""
+    """Return the names of the facts in which a run differs from its row in the plan."""
     run = record.run
     pairs = {
         "order": (run.order, planned.get("order")),
@@ -162,7 +162,7 @@ def _unequal(a: Mapping[str, Any], b: Mapping[str, Any], apart: Iterable[str] = 
 
 
 def _require_other_blocks(folders: Sequence[SweepFolder]) -> None:
-    """Refuse two folders that are for the same block. Raises SpecError."""
+    """Refuse two folders for the same block. Raises SpecError."""
     owners: dict[int, Path] = {}
     for folder in folders:
         if twice := [block for block in folder.blocks if block in owners]:
@@ -190,7 +190,7 @@ def _require_alike(parts: Sequence[Part]) -> None:
 
 
 def _joined(parts: Sequence[Part], out: Path) -> SweepFolder:
-    """Write the merged folder at `out` from the parts; it appears whole or not at all."""
+    """Write the merged folder at `out` from the parts; it appears completely or not at all."""
     first, parent = parts[0].folder, out.absolute().parent
     records = [record for part in parts for record in part.records]
     storage.require_directory(parent, "the merged folder", "--out")
@@ -205,7 +205,7 @@ def _joined(parts: Sequence[Part], out: Path) -> SweepFolder:
 
     def fill(folder: Path) -> None:
         _copy_runs(records, folder / "runs")
-        if pools is not None:  # Written before the folder gets its name: no resume could add the pools.
+        if pools is not None:  # Write them before the folder gets its name: no resume could add them.
             write_bytes(folder / OTHER_POOLS_FILE, json_bytes(pools.model_dump(mode="json")))
 
     with storage.locked(parent):
@@ -222,7 +222,7 @@ def _joined(parts: Sequence[Part], out: Path) -> SweepFolder:
 
 
 def _pools(parts: Sequence[Part]) -> OtherPools | None:
-    """Return the predictions that the folders have; None if no folder has any."""
+    """Return the folders' predictions of other pools; None if no folder has any."""
     predicted = [part.pools for part in parts if part.pools]
     if not predicted:
         return None
@@ -254,7 +254,7 @@ def _copy_runs(records: Sequence[RunRecord], runs: Path) -> None:
 def _copy(inside: int, name: str, target: Path, stored: StoredFile | None) -> None:
     """Copy a file of an open folder, without following a link. `stored` is its entry in run.json.
 
-    Raises DataFileError when the file changed since it was checked; run.json is checked when it is opened.
+    Raises DataFileError if the file changed since it was checked; run.json is checked when it is opened.
     """
     changed = DataFileError("the file was changed while it was merged", f"{target.parent.name}/{name}", COPY_HINT)
     try:

@@ -1,7 +1,7 @@
 """Does a whole predicted sweep: finds the traced run or the experiment, and fills a sweep folder by a model.
 
-The page accesses were recorded in a traced run, or are generated. The clock of a predicted run stands still: a model of
-a buffer manager knows no time, so it predicts no rate.
+The page accesses were recorded in a traced run, or are generated. A model of a buffer manager has no clock, so it
+predicts no rate.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ from bufferlab.spec import Experiment, Overrides, load, to_toml
 
 PROBE = "model"
 _RUN_S = 1.0
-"""The assumed seconds of a run before one has been timed."""
+"""The assumed seconds of a run until one has been timed."""
 _VERSION = re.compile(r"[a-z]+-([0-9].*)")
-"""The version in a build's name, such as mysql-5.7."""
+"""Matches the version in a build's name, such as mysql-5.7."""
 
 
 class Origin(Protocol):
@@ -60,7 +60,7 @@ class Origin(Protocol):
 
     @property
     def manager(self) -> BufferManager:
-        """Return the model that plays the accesses."""
+        """Return the model that replays the accesses."""
 
     @property
     def host(self) -> Mapping[str, Any]:
@@ -68,11 +68,11 @@ class Origin(Protocol):
 
     @property
     def identity(self) -> dict[str, Any]:
-        """Return all that decides the predictions besides experiment and plan."""
+        """Return everything that determines the predictions besides experiment and plan."""
 
     @property
     def prediction_bytes(self) -> int:
-        """Return the bytes of memory that a prediction takes, at most."""
+        """Return the most bytes of memory that a prediction takes."""
 
     def described(self, planned: PlannedRun, point: GridPoint, /) -> dict[str, Any]:
         """Return the fields of run.json about engine, data and transactions."""
@@ -92,7 +92,7 @@ def predict_sweep(
 
     `asked` is the folder of a traced run, whose accesses are replayed, or the name or path of an experiment, whose
     accesses are generated. With `resume_from`, do only the runs that this folder lacks; it must have been predicted
-    from the same accesses by the same model. A folder of generated runs needs no `asked`. Raises a BufferlabError when
+    from the same accesses by the same model. A folder of generated runs needs no `asked`. Raises a BufferlabError if
     the sweep cannot begin.
     """
     with sweep_log(progress or Silent()) as logged:
@@ -142,9 +142,9 @@ def _predict_sweep(
 
 
 def _origin(asked: Path | None, overrides: Overrides, folder: SweepFolder | None, stored: Experiment | None) -> Origin:
-    """Return the traced run or the experiment that `asked` names. A folder of results wins over an experiment.
+    """Return the traced run or the experiment that `asked` names. A folder of results takes precedence.
 
-    Raises SpecError when neither is given, or when the options do not fit `asked` or the folder that is resumed.
+    Raises SpecError if neither is given, or if the options do not fit `asked` or the resumed folder.
     """
     given = overrides != Overrides()
     if asked is None and (folder is None or stored is None):
@@ -171,7 +171,7 @@ def _origin(asked: Path | None, overrides: Overrides, folder: SweepFolder | None
 
 
 def _require_for_trace(asked: Path, overrides: Overrides) -> None:
-    """Raise SpecError for options that only an experiment can have (--engine, --seed, a profile), not a traced run."""
+    """Raise SpecError for options that a traced run cannot have, only an experiment (--engine, --seed, a profile)."""
     told = {
         "--engine": overrides.engine,
         "--warehouses": overrides.warehouses,
@@ -188,14 +188,14 @@ def _require_for_trace(asked: Path, overrides: Overrides) -> None:
 
 
 def _is_of_results(asked: Path) -> bool:
-    """Return whether a folder is a run's or a sweep's, which has an experiment.toml too."""
+    """Return whether a folder is a run's or a sweep's, which contains an experiment.toml too."""
     return asked.is_dir() and ((asked / "plan.json").exists() or not (asked / FILE_NAME).exists())
 
 
 def _server(experiment: Experiment) -> Server:
-    """Return the server of an experiment. A build's name contains the version; any other build is asked for it.
+    """Return the server of an experiment. A build's name may contain the version; otherwise the build is asked for it.
 
-    Raises SpecError unless there is a single private server, EnvironmentLackingError for one that is not here.
+    Raises SpecError unless there is a single private server, EnvironmentLackingError if it is not installed here.
     """
     rules_for(experiment)
     engine, knob = engines.declaration(experiment.engine), experiment.knobs.get("server")
@@ -215,7 +215,7 @@ def _server(experiment: Experiment) -> Server:
 
 
 def _versions(origin: Origin) -> dict[str, str]:
-    """Return the version of each thing that a prediction depends on."""
+    """Return the version of each component that a prediction depends on."""
     manager, server = origin.manager, origin.server
     return {
         "bufferlab": __version__,
@@ -228,7 +228,7 @@ def _versions(origin: Origin) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class ModelBackend:
-    """The backend that fills runs from an origin's predictions; it starts no engine."""
+    """The backend that fills runs with an origin's predictions; it starts no engine."""
 
     origin: Origin
     folder: Path
@@ -244,13 +244,16 @@ class ModelBackend:
 
     @contextmanager
     def home(self, run_id: str) -> Iterator[Path]:
-        """Context manager for the sweep's folder: a prediction needs no other place."""
+        """Context manager for the sweep's folder: a prediction needs no separate folder."""
         yield self.folder
 
     def do(
         self, planned: PlannedRun, point: GridPoint, home: Path, filled: FilledRun, on_stage: OnStage
     ) -> Failure | None:
-        """Wait for the prediction of the point, and fill the run with it. Return None: a prediction can be used."""
+        """Wait for the prediction of the point, and fill the run with it.
+
+        Return None: a prediction is always usable.
+        """
 
         def watch(stage: str, share: float) -> None:
             self.stop.check()
@@ -268,12 +271,12 @@ class ModelBackend:
         """Do nothing: a prediction changes nothing on this host."""
 
     def seconds_left(self, point: GridPoint, stage: str, share: float, spent_s: float) -> float:
-        """Return the seconds that a stage still needs, by its share; 0 for one that does not report its progress."""
+        """Return the seconds that a stage still needs, given its completed fraction; 0 if it reports no progress."""
         return spent_s / share - spent_s if share else 0.0
 
 
 def _settings(point: GridPoint, predicted: Predicted) -> dict[str, StoredSetting]:
-    """Return the settings of run.json: as replayed if the model obeys them, others as planned."""
+    """Return the settings of run.json: as replayed if the model uses them, others as planned."""
     settings = point.stored()
     for name, setting in settings.items():
         played = predicted.prediction.values.get(name) if setting.planned is None else setting.planned
@@ -282,7 +285,7 @@ def _settings(point: GridPoint, predicted: Predicted) -> dict[str, StoredSetting
 
 
 def _samples(predicted: Predicted) -> Iterator[dict[str, Any]]:
-    """Yield the rows of the window's two edges: each metric that a measured run samples, or why it has none."""
+    """Yield the rows of the window's two edges: each metric that a measured run samples, or why it is null."""
     counted, prediction = _counted(predicted.prediction), predicted.prediction
     for metric, subject, change in predicted.counted:
         told = counted.pop(metric, None) if not subject else None

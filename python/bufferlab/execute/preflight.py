@@ -1,4 +1,4 @@
-"""Asks servers that run already, before anything is loaded, whether the runs of a plan can work there."""
+"""Checks already running servers, before anything is loaded, for whether the runs of a plan can work there."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Findings = dict[str, list[ServerCheck]]
 def look(plan: Plan) -> Findings:
     """Return the checks of each server that the plan names by URL. Changes nothing.
 
-    Raises EnvironmentLackingError when a server cannot be asked.
+    Raises EnvironmentLackingError if a server cannot be queried.
     """
     experiment = plan.experiment
     behaviour, found = engines.behaviour(experiment.engine), Findings()
@@ -31,9 +31,9 @@ def look(plan: Plan) -> Findings:
 
 
 def require(findings: Findings) -> None:
-    """Raise SpecError or EnvironmentLackingError, with every reason, when no run can work on a server.
+    """Raise SpecError or EnvironmentLackingError, with every reason, if no run can work on a server.
 
-    The error names other faults of that server last, because nothing else would report them.
+    The error also lists, at its end, other faults of that server, because nothing else would report them.
     """
     wrong = [(url, check) for url, checks in findings.items() for check in checks if not check.ok]
     refused = [(url, check) for url, check in wrong if check.refuses]
@@ -48,7 +48,7 @@ def require(findings: Findings) -> None:
 def look_at(url: str) -> tuple[str, list[ServerCheck]]:
     """Return the engine of a server, and the checks that need no experiment.
 
-    Raises SpecError when the URL is not a server's, EnvironmentLackingError when the server cannot be asked.
+    Raises SpecError if the URL is not a server's, EnvironmentLackingError if the server cannot be queried.
     """
     scheme = url.partition("://")[0]
     for name in engines.names():

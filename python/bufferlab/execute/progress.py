@@ -1,4 +1,4 @@
-"""The progress of a sweep, for its display: the stage, the share done, and the time left. Draws nothing."""
+"""The progress of a sweep, for its display: the stage, the completed fraction, and the time left. Draws nothing."""
 
 from __future__ import annotations
 
@@ -23,19 +23,22 @@ class SweepStatus:
     runs: int
     label: str
     done: float
-    """Share of the whole sweep that is done, 0-1, by time."""
+    """The completed fraction of the whole sweep by time, 0 to 1."""
     seconds_left: float
 
 
 @dataclass(frozen=True)
 class Standing:
-    """The state of a sweep's results so far: its folder, with the predictions in it, and its runs."""
+    """The results of a sweep so far: its folder, with the predictions in it, and its runs."""
 
     folder: SweepFolder
     runs: Sequence[RunRecord]
     seconds_left: float
     silence_s: float
-    """How long the next standing may take to come. After a longer silence the sweep was probably killed."""
+    """The longest expected wait for the next results, in seconds.
+
+    After a longer silence the sweep was probably killed.
+    """
 
 
 class Progress(Protocol):
@@ -51,7 +54,7 @@ class Progress(Protocol):
         """Show a text on a separate line."""
 
     def warn(self, problem: Problem) -> None:
-        """Show a problem that did not stop the sweep and that the user should know."""
+        """Show a problem that did not stop the sweep but that the user should know."""
 
 
 class Silent:
@@ -72,7 +75,7 @@ class Silent:
 
 @dataclass
 class Pace:
-    """The pace of a sweep, from which the time left follows: estimated at first, then measured on finished runs."""
+    """The pace of a sweep, from which the time left is computed: first estimated, then measured on finished runs."""
 
     load_seconds: float
     run_seconds: float
@@ -81,12 +84,12 @@ class Pace:
     by_point_s: dict[int, float] = field(default_factory=dict)
 
     def finish(self, point: int, seconds: float) -> None:
-        """Note how many seconds a finished run of a point took."""
+        """Record how many seconds a finished run of a point took."""
         self.finished_s.append(seconds)
         self.by_point_s[point] = seconds
 
     def expected(self, point: int) -> float:
-        """Return the seconds that a run of a point should take.
+        """Return the expected seconds of a run of a point.
 
         It is the time of the point's last run, else the mean of all runs so far, else the estimate.
         """
@@ -98,7 +101,7 @@ class Pace:
 
     @property
     def longest_s(self) -> float:
-        """Return the seconds of the longest run so far; as estimated before any has finished."""
+        """Return the seconds of the longest run so far; the estimate before any has finished."""
         return max(self.finished_s, default=self.run_seconds)
 
     def left(self, point: int, later: Sequence[int], now_s: float, stage_left_s: float) -> float:

@@ -1,6 +1,6 @@
-"""Remembers the speed of each stage on this host from run to run, so that estimates come true.
+"""Stores the speed of each stage on this host from run to run, so that estimates become accurate.
 
-The rates are kept in one small JSON file in the cache. A lost or damaged file makes an estimate worse, and is not an
+The rates are in one small JSON file in the cache. If it is lost or damaged, the estimate is worse, which is not an
 error.
 """
 
@@ -16,12 +16,12 @@ from bufferlab.engines.declaration import DeclaredRates
 from bufferlab.units import MIB
 
 _FORMAT_VERSION = 2
-#: The fewest bytes from which a rate is observed: the time for fewer is mostly the start and the end of a process.
+#: The fewest bytes from which a rate is computed: the time for fewer is mostly the start and the end of a process.
 _LEAST_BYTES = 16 * MIB
-#: Each new observation reduces the weight of the earlier ones to this share, so about the last ten count: a block of
-#: most sweeps. With fewer, the last point of a sweep would stand for all of its points.
+#: Each new observation multiplies the weight of the earlier ones by this factor, so about the last ten count: a block
+#: of most sweeps. With fewer, the last point of a sweep would stand for all of its points.
 _KEPT = 0.9
-#: The most keys in the file; each script and dump has one. Those used longest ago are dropped.
+#: The maximum number of keys in the file; each script and dump has one. The least recently used keys are dropped.
 _MOST_KEYS = 200
 
 Observed = tuple[float, float]
@@ -29,7 +29,7 @@ Observed = tuple[float, float]
 
 
 class KnownRates:
-    """The rates of one engine, workload and number of connections: as observed on this host, else as declared."""
+    """The rates for one engine, workload and number of connections: measured on this host, or else declared."""
 
     def __init__(self, cache: Path, key: str, declared: DeclaredRates) -> None:
         self._file = cache / "rates.json"
@@ -39,14 +39,14 @@ class KnownRates:
 
     @property
     def is_observed(self) -> bool:
-        """Return whether a run on this host gave the rate of its transactions."""
+        """Return whether a run on this host measured the rate of its transactions."""
         return "transactions_per_s" in self._observed
 
     def observe(self, name: str, amount: float, seconds: float) -> None:
-        """Note that a stage handled `amount` in `seconds`. Less than 10 ms or 16 MiB is too little for a rate.
+        """Record that a stage handled `amount` in `seconds`. Less than 10 ms or 16 MiB is too little for a rate.
 
-        A rate is the sum of amounts over the sum of seconds, so that it gives the time of slow and quick runs together.
-        The mean of the runs' rates would give less: a rate is highest where little time is spent.
+        A rate is the sum of amounts over the sum of seconds, so that it predicts the total time of slow and quick runs.
+        The mean of the runs' rates would predict too little: a rate is highest where little time is spent.
         """
         if amount <= 0 or seconds < 0.01 or (name.endswith("_bytes_per_s") and amount < _LEAST_BYTES):
             return
@@ -55,10 +55,10 @@ class KnownRates:
         self.now = replace(self.now, **{name: _rate(sums)})
 
     def save(self) -> None:
-        """Write the observed rates to the cache, for the next estimate."""
+        """Write the measured rates to the cache, for the next estimate."""
         known = {key: sums for key, sums in self._read().items() if key != self._key}
         kept = dict([*known.items(), (self._key, self._observed)][-_MOST_KEYS:])
-        # All sweeps use one name: the next sweep overwrites a killed one's file, and a torn file only loses rates.
+        # All sweeps use one name. The next sweep overwrites a killed one's file, and a torn file only loses rates.
         temporary = self._file.with_name(".tmp-rates.json")
         with suppress(OSError):
             self._file.parent.mkdir(parents=True, exist_ok=True)

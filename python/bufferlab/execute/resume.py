@@ -1,9 +1,9 @@
 """Decides whether a sweep folder may be resumed, and which of its runs are still to do.
 
-A resume does the missing, interrupted and failed runs. Of a point whose settings were refused, one run is tried first:
-if it is refused again, the point's other refused runs stay as they are. A run done again moves its failed predecessor
-to superseded/, so that nothing is dropped and nothing counted twice. Good runs of a block that another host or boot
-began also go there.
+A resume does the missing, interrupted and failed runs. If settings of a point were refused, one of its runs is tried
+first: if it is refused again, the point's other refused runs are not tried. A run done again moves its failed
+predecessor to superseded/, so that nothing is dropped and nothing counted twice. Good runs of a block that another host
+or boot began also go there.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from bufferlab.units import format_duration
 _LOG = logging.getLogger(__name__)
 SUPERSEDED = "superseded"
 _MACHINE = ("architecture", "cpu_model", "cores", "memory_total_bytes", "virtualisation")
-"""The facts of host.json that make a host count as the one that began a sweep, if all are equal; disks may differ."""
+"""The facts of host.json that identify the host that began a sweep, if all are equal; disks may differ."""
 
 
 def open_for_resume(path: Path, *, predicted: bool = False) -> tuple[SweepFolder, Experiment]:
-    """Return the folder and the experiment it was made for. Raises DataFileError when either is damaged.
+    """Return the folder and the experiment it was made for. Raises DataFileError if either is damaged.
 
     Raises SpecError for a merged folder, because each of its hosts has a separate one. Also raises it for a folder of
     the other kind: measured runs are not added to predictions, nor the reverse.
@@ -61,7 +61,7 @@ def open_for_resume(path: Path, *, predicted: bool = False) -> tuple[SweepFolder
 
 
 def with_longer_warm_up(folder: SweepFolder, stored: Experiment, asked: Overrides) -> Experiment:
-    """Return the folder's experiment with the caps of the warm-up that `asked` has, if it has any.
+    """Return the folder's experiment with the warm-up caps in `asked`, if it has any.
 
     Runs whose warm-up ended below the old cap would not differ, so the sweep may go on with a larger one. Raises
     SpecError for a smaller cap, and for a sweep whose windows begin with a cold pool.
@@ -80,7 +80,7 @@ def with_longer_warm_up(folder: SweepFolder, stored: Experiment, asked: Override
 
 
 def lengthen_warm_up(folder: SweepFolder, experiment: Experiment) -> None:
-    """If the experiment's warm-up is not the folder's, note it there, and move the good runs at the old cap aside."""
+    """If the experiment's warm-up differs from the folder's, store it; move aside good runs that hit the old cap."""
     cap = experiment.warm_up
     if cap == loads(folder.experiment_toml, str(folder.path / "experiment.toml")).warm_up:
         return
@@ -96,7 +96,7 @@ def data_directory(folder: SweepFolder, chosen: Path | None, usual: Path) -> Pat
 
     It is `chosen` or, if nothing was chosen, the directory that the sweep folder names. Runs of different hosts are
     kept apart, so on another host any directory will do, and `usual` replaces a missing one. On the same host raises
-    EnvironmentLackingError when the named directory is gone, and SpecError when `chosen` is on another device.
+    EnvironmentLackingError if the named directory is gone, and SpecError if `chosen` is on another device.
     """
     own = folder.host.get("data_directory")
     known = Path(own) if own else usual
@@ -125,12 +125,12 @@ def _mounted(host: Mapping[str, Any]) -> str:
 
 
 def _existing(place: Path) -> Path:
-    """Return `place` itself or, if it does not exist, the nearest folder above it that does."""
+    """Return `place` itself or, if it does not exist, its nearest existing parent folder."""
     return next((folder for folder in (place, *place.parents) if folder.exists()), place)
 
 
 def require_same_experiment(stored: Experiment, given: Experiment, path: Path, command: str = "run") -> None:
-    """Refuse to add runs of one experiment to the folder of another. Raises SpecError, which names the command."""
+    """Refuse to add runs of one experiment to the folder of another. Raises a SpecError that names the command."""
     differences = stored.same_work(given)
     if differences:
         raise SpecError(
@@ -141,9 +141,9 @@ def require_same_experiment(stored: Experiment, given: Experiment, path: Path, c
 
 
 def blocks_to_do(folder: SweepFolder | None, asked: tuple[int, ...] | None) -> tuple[int, ...] | None:
-    """Return the blocks that a sweep does, None for all of its plan: those of the folder that is resumed, or `asked`.
+    """Return the blocks that a sweep does, None for all of its plan: those of the resumed folder, or `asked`.
 
-    Raises SpecError when other blocks are asked for than the folder is for.
+    Raises SpecError if `asked` differs from the folder's blocks.
     """
     if folder is None:
         return asked
@@ -157,9 +157,9 @@ def blocks_to_do(folder: SweepFolder | None, asked: tuple[int, ...] | None) -> t
 
 
 def require_same_plan(folder: SweepFolder, now: Mapping[str, Any]) -> None:
-    """Refuse a folder whose plan is not the one made now: the loaded data has other sizes, or plan.json was changed.
+    """Refuse a folder whose plan differs from the present one.
 
-    Versions may differ, with a warning. Raises SpecError.
+    The loaded data has other sizes, or plan.json was changed. Versions may differ, with a warning. Raises SpecError.
     """
     stored = folder.plan
     left_out = ("format_version", "versions")
@@ -173,7 +173,7 @@ def require_same_plan(folder: SweepFolder, now: Mapping[str, Any]) -> None:
 
 
 def version_warnings(folder: SweepFolder, versions: dict[str, str]) -> list[Problem]:
-    """Return a warning for each part whose version has changed since the sweep began.
+    """Return a warning for each component whose version has changed since the sweep began.
 
     Runs of both versions are compared with each other, so the user must know.
     """
@@ -192,16 +192,16 @@ def version_warnings(folder: SweepFolder, versions: dict[str, str]) -> list[Prob
 def set_aside_other_boots(
     folder: SweepFolder, plan: Plan, host: Mapping[str, Any], booted_at: datetime
 ) -> Problem | None:
-    """Move to superseded/ the good runs of other hosts and boots in blocks that are not whole; return a warning.
+    """Move to superseded/ the good runs of other hosts and boots in incomplete blocks; return a warning.
 
     All runs of a block must be of one boot of one host, because they are compared with each other. `host` is the
     fingerprint of this host. Return None if no run was moved.
     """
     good = [record for record in folder.runs() if record.ok]
-    # A run whose settings were refused counts as settled, because a resume cannot repair it.
+    # A run whose settings were refused counts as done, because a resume cannot repair it.
     settled = {_cell(record) for record in good} | refused_cells(folder)
     begun = {run.block for run in plan.runs if run.cell not in settled}
-    # host.json has the boot in which the folder was made; runs of a later resume are judged by their start time.
+    # host.json has the boot in which the folder was created; runs of a later resume are judged by their start time.
     has_booted = folder.host.get("boot_key") != host["boot_key"]
     others = [
         record
@@ -240,7 +240,7 @@ def to_do(plan: Plan, folder: SweepFolder) -> list[PlannedRun]:
 
 
 def refused_cells(folder: SweepFolder) -> set[tuple[int, int]]:
-    """Return point and block of every run whose last attempt failed for a reason that another try does not change."""
+    """Return point and block of every run whose last attempt failed for a reason that a retry does not change."""
     last = {_cell(record): record.failure for record in folder.runs()}
     return {cell for cell, failure in last.items() if failure is not None and failure.lasts}
 
@@ -253,8 +253,8 @@ def supersede(folder: SweepFolder, earlier: Iterable[RunRecord], new: RunRecord)
 
 
 def supersede_all(folder: SweepFolder) -> None:
-    """Complete a killed resume: move aside the predecessors of every run that succeeded."""
-    records = folder.runs()  # Called once, because it reads and hashes all files.
+    """Complete a killed resume: move aside the failed predecessors of every successful run."""
+    records = folder.runs()  # Call this once, because it reads and hashes all files.
     done = {_cell(record) for record in records if record.ok}
     for record in records:
         if not record.ok and _cell(record) in done:

@@ -1,4 +1,4 @@
-"""Handles Ctrl-C, SIGTERM and SIGHUP while a sweep runs: the handler notes them, and the sweep stops where it is safe.
+"""Handles Ctrl-C, SIGTERM and SIGHUP during a sweep: the handler sets a flag, and the sweep stops where it is safe.
 
 The first signal asks the running worker to stop, and the results are kept. A second one kills the worker.
 """
@@ -16,7 +16,7 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class StopRequest:
-    """A context in which signals set a flag and do not end the process; those that are `ignored` do nothing."""
+    """A context in which signals set a flag and do not end the process; signals in `ignored` have no effect."""
 
     def __init__(self, ignored: Sequence[signal.Signals] = ()) -> None:
         self._ignored = tuple(ignored)
@@ -25,7 +25,7 @@ class StopRequest:
         self._previous: dict[int, object] = {}
 
     def __enter__(self) -> StopRequest:
-        # Python allows handlers only in the main thread; the owner of any other thread stops its sweep.
+        # Python allows handlers only in the main thread; in any other thread, its owner stops the sweep.
         if threading.current_thread() is threading.main_thread():
             for number in _SIGNALS:
                 if number == signal.SIGHUP and signal.getsignal(number) is signal.SIG_IGN:
@@ -47,7 +47,7 @@ class StopRequest:
 
     @property
     def requested(self) -> bool:
-        """Return whether a signal has asked to stop."""
+        """Return whether a signal has requested a stop."""
         return self.signal_number is not None
 
     @property
@@ -57,7 +57,7 @@ class StopRequest:
 
     @property
     def name(self) -> str:
-        """Return the name of the first signal that asked to stop, such as SIGINT; "" without one."""
+        """Return the name of the first signal that requested a stop, such as SIGINT; "" if none did."""
         return signal.Signals(self.signal_number).name if self.signal_number else ""
 
     def check(self) -> None:

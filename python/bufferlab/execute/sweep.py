@@ -1,6 +1,7 @@
 """Does a whole sweep: checks the host, locks the device, loads the data, does and publishes every run, cleans up.
 
-`run_sweep` reads as the pipeline; each step has a separate file. This file draws nothing and computes no result.
+`run_sweep` shows the steps in their order; each step has a separate file. This file draws nothing and computes no
+result.
 """
 
 from __future__ import annotations
@@ -68,24 +69,24 @@ _STAGE_S = 10.0
 
 @dataclass(frozen=True)
 class SweepOptions:
-    """The options of one sweep on this host: its data folder, its probes, its blocks, and which things it may use."""
+    """The options of one sweep on this host: its data folder, its probes, its blocks, and permissions."""
 
     data_dir: Path | None = None
     share_device: bool = False
     probes: tuple[AskedProbe, ...] = ()
-    """The probes asked for, besides the page trace."""
+    """The probes that the user requested, besides the page trace."""
     page_trace: TraceWish = NOTHING_SAID
     keeps_restored: bool = False
     """Whether a database that was restored from a dump stays in the cache when the sweep ends."""
     blocks: tuple[int, ...] | None = None
-    """The numbers of the blocks that this host does, if other hosts do the rest; None: all blocks."""
+    """The numbers of the blocks that this host does, if other hosts do the rest; None for all blocks."""
     device_wait_s: float = 0.0
     """How many seconds to wait for a device that another sweep uses."""
 
 
 @dataclass
 class _Sweep:
-    """The state of a sweep in progress."""
+    """The state of a running sweep."""
 
     experiment: Experiment
     options: SweepOptions
@@ -108,8 +109,8 @@ def run_sweep(
 ) -> SweepOutcome:
     """Measure every point of the experiment; with `resume_from`, do only the runs that this folder lacks.
 
-    A run that fails is published as a failed row, and the sweep goes on. Raises a BufferlabError when the sweep
-    cannot begin. Raises Interrupted when a signal arrives before the sweep's folder exists.
+    A run that fails is published as a failed row, and the sweep goes on. Raises a BufferlabError if the sweep cannot
+    begin. Raises Interrupted if a signal arrives before the sweep's folder exists.
     """
     with sweep_log(progress or Silent()) as logged:
         return _run_sweep(experiment, out, resume_from, logged, options or SweepOptions())
@@ -162,11 +163,11 @@ def _run_sweep(
 
 
 def prepare_estimate(experiment: Experiment, options: SweepOptions | None = None) -> tuple[Plan, SweepCost, Findings]:
-    """Return the plan and its cost, both for a database of the estimated size, and the checks of servers by URL.
+    """Return the plan and its cost, both for a database of estimated size, and the checks of servers by URL.
 
     Loads and runs nothing. Raises SpecError for an impossible point, and for a setting that a server's version lacks.
-    Raises EnvironmentLackingError when a point needs more memory than the host has, or a server that is named by path
-    cannot be used. Raises the errors of `preflight.require`, and those of a probe that cannot watch a point.
+    Raises EnvironmentLackingError if a point needs more memory than the host has, or a server that is named by path
+    cannot be used. Raises the errors of `preflight.require`, and those of a probe that cannot record a point.
     """
     loaded, options = 0, options or SweepOptions()
     plan = make(experiment, estimated_facts(experiment), options.blocks)
@@ -176,7 +177,7 @@ def prepare_estimate(experiment: Experiment, options: SweepOptions | None = None
     fingerprint.require_memory(engines.declaration(experiment.engine), plan.points)
     _require_named_programs(plan)
     cache: Path | None = None
-    with suppress(EnvironmentLackingError):  # Without the engine nothing can be in its cache either.
+    with suppress(EnvironmentLackingError):  # Without the engine, its databases cannot be in the cache either.
         cache = storage.cache_root(servers_owner(experiment.engine))
         loaded = _cached(experiment, plan, cache)
         _require_versions(plan)
@@ -195,8 +196,8 @@ def _predicts(plan: Plan, traces: PlannedTraces) -> bool:
 def what_decides(experiment: Experiment) -> tuple[dict[str, str], list[str]]:
     """Return the versions on this host that results depend on, and the keys of the databases that it would load.
 
-    Hosts that share a sweep must agree in all of them. Loads nothing. Raises EnvironmentLackingError when the engine
-    is missing.
+    Hosts that share a sweep must agree in all of them. Loads nothing. Raises EnvironmentLackingError if the engine is
+    missing.
     """
     plan = make(experiment, estimated_facts(experiment))
     cache = storage.cache_root(servers_owner(experiment.engine))
@@ -219,7 +220,7 @@ def _uses_this_host(plan: Plan) -> bool:
 
 
 def _say_found(progress: Progress, found: Findings) -> None:
-    """Show a line for each check that a running server did not pass, and with which runs can work all the same."""
+    """Show a line for each failed check of a running server that does not prevent runs."""
     for url, checks in found.items():
         for check in checks:
             if not check.ok:
@@ -227,9 +228,9 @@ def _say_found(progress: Progress, found: Findings) -> None:
 
 
 def _require_versions(plan: Plan) -> None:
-    """Raise SpecError for a point that asks a server for a setting or a value that its version lacks.
+    """Raise SpecError for a point that needs a setting or a value that its server's version lacks.
 
-    Raises EnvironmentLackingError when a server that a point names is missing. Does nothing for other engines.
+    Raises EnvironmentLackingError if a server that a point names is missing. Does nothing for other engines.
     """
     engine = engines.declaration(plan.experiment.engine)
     if not engine.is_server:
@@ -248,7 +249,7 @@ def _require_versions(plan: Plan) -> None:
 
 
 def _require_named_programs(plan: Plan) -> None:
-    """Check the servers that are named by path or URL. Raises EnvironmentLackingError when one cannot be used.
+    """Check the servers that are named by path or URL. Raises EnvironmentLackingError if one cannot be used.
 
     A server with another name may still be fetched before the runs begin.
     """
@@ -274,7 +275,7 @@ def _require_host(plan: Plan, out: Path, data_dir: Path, cache: Path) -> None:
     experiment = plan.experiment
     declaration, behaviour = engines.declaration(experiment.engine), engines.behaviour(experiment.engine)
     fingerprint.require_memory(declaration, plan.points)
-    if not declaration.is_server:  # Each point names its server, which `_require_versions` finds.
+    if not declaration.is_server:  # For a server, `_require_versions` finds the one that each point names.
         behaviour.find()
     _require_versions(plan)
     storage.require_directory(out, "the results", "--out")
@@ -299,7 +300,7 @@ def _require_host(plan: Plan, out: Path, data_dir: Path, cache: Path) -> None:
 
 
 def _require_probes(probes: Sequence[AskedProbe], plan: Plan, data_dir: Path) -> None:
-    """Raise SpecError or EnvironmentLackingError, before hours of runs, for a probe that cannot watch a point."""
+    """Raise SpecError or EnvironmentLackingError, before hours of runs, for a probe that cannot record a point."""
     engine = plan.experiment.engine
     database = str(data_dir / database_name(engines.declaration(engine)))
     for knobs in {tuple(point.knobs.items()) for point in plan.points}:
@@ -308,7 +309,7 @@ def _require_probes(probes: Sequence[AskedProbe], plan: Plan, data_dir: Path) ->
 
 
 def _known_rates(experiment: Experiment, cache: Path) -> KnownRates:
-    """Return the rates of runs of this engine, workload, script, dump and number of connections."""
+    """Return the stored rates for this engine, workload, script, dump and number of connections."""
     workload = experiment.workload
     parts = [experiment.engine, workload.name]
     parts += [text.sha256[:12] for text in (workload.script, workload.dump) if text is not None]
@@ -348,7 +349,7 @@ def _datasets(
 
 
 def _cached(experiment: Experiment, plan: Plan, cache: Path) -> int:
-    """Return for how many of the plan's databases no load is needed: cached ones, and the user's own data."""
+    """Return how many of the plan's databases need no load: cached ones, and the user's own data."""
     datasets = _datasets(experiment, cache, StopRequest(), Silent(), _known_rates(experiment, cache))
     return sum(datasets.has(data) for data in _databases(plan))
 
@@ -383,7 +384,7 @@ def _facts(sweep: _Sweep, data: DataKnobs, cost: SweepCost) -> DataFacts:
 
 
 def _load_reporter(sweep: _Sweep, cost: SweepCost, databases: int) -> Callable[[float], None]:
-    """Return a function that takes the share of one load that is done, and shows the progress of the whole sweep."""
+    """Return a function that gets the completed fraction of one load, and shows the progress of the whole sweep."""
     runs, seconds = sweep.pace.runs, cost.load_seconds / max(1, databases)
 
     def on_load(share: float) -> None:
@@ -430,9 +431,9 @@ def _context(
 
 
 def _versions(experiment: Experiment, plan: Plan) -> dict[str, str]:
-    """Return the version of each thing that the results depend on: bufferlab, its core, Python and the engine.
+    """Return the version of each component that the results depend on: bufferlab, its core, Python and the engine.
 
-    For an engine that is a server, each build that a point asks for has an entry.
+    For an engine that is a server, each build that a point uses has an entry.
     """
     behaviour = engines.behaviour(experiment.engine)
     if not engines.declaration(experiment.engine).is_server:
@@ -486,7 +487,7 @@ def _predict_again(sweep: _Sweep, plan: Plan, context: SweepContext) -> None:
 
 
 def _kept(folder: SweepFolder) -> GeneratedPoints | None:
-    """Return the predictions made without any run that the folder holds; None if it holds none that can be read."""
+    """Return the folder's predictions that were made without any run; None if it has none that can be read."""
     with suppress(DataFileError):  # A damaged file is written again.
         found = folder.other_pools()
         return found.generated if found else None
@@ -499,7 +500,7 @@ def _keep(folder: SweepFolder, of: list[PoolsOfTrace], generated: GeneratedPoint
 
 
 def _generated(sweep: _Sweep, plan: Plan, context: SweepContext) -> GeneratedPoints | None:
-    """Predict the reads of the points without any run; show why some are missing. None if all are."""
+    """Predict the reads of the points without any run; show why some are missing. Return None if all are missing."""
     engine = context.engine
     # A plan with several servers is not predicted at all: no model has a setting for the server.
     build = f"{engine.name} {plan.points[0].knobs['server']}" if engine.is_server else engine.name
@@ -522,7 +523,10 @@ def _other_pools(folder: SweepFolder, sweep: _Sweep) -> list[PoolsOfTrace]:
 
 
 def _shower(sweep: _Sweep, stage: str) -> Callable[[float], None]:
-    """Return a function that shows the share done of a stage without runs, and raises Interrupted after a signal."""
+    """Return a function that shows a stage without runs, and raises Interrupted after a signal.
+
+    The function gets the completed fraction of the stage.
+    """
     started = time.monotonic()
 
     def show(share: float) -> None:

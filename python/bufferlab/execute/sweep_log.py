@@ -1,7 +1,7 @@
-"""Keeps bufferlab.log in a sweep's folder: the decisions during its runs and the messages, with the time.
+"""Writes bufferlab.log in a sweep's folder: the decisions during its runs and the messages, with the time.
 
-Entries made before the folder exists are held, and written first. The log is for people; no command reads it. `--debug`
-shows the same entries, and more, on the terminal.
+Entries made before the folder exists are buffered, and written first. The log is for people; no command reads it.
+`--debug` shows the same entries, and more, on the terminal.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _APPEND = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK
 
 
 class LoggedProgress:
-    """A display whose lines are logged too."""
+    """A progress display whose lines are also logged."""
 
     def __init__(self, shown: Progress, handler: MemoryHandler) -> None:
         self._shown, self._handler, self._has_failed = shown, handler, False
@@ -33,7 +33,7 @@ class LoggedProgress:
     def keep_in(self, folder: Path) -> None:
         """Write the entries so far, and later ones, to the end of the folder's log.
 
-        Raises EnvironmentLackingError when it cannot be written.
+        Raises EnvironmentLackingError if it cannot be written.
         """
         try:
             descriptor = os.open(folder / NAME, _APPEND, 0o666)
@@ -44,7 +44,7 @@ class LoggedProgress:
         lines.setFormatter(logging.Formatter("%(asctime)s %(message)s"))
         self._handler.setTarget(lines)
         self._handler.flush()
-        self._handler.capacity = 0  # From now on each line is written at once: the process may be killed.
+        self._handler.capacity = 0  # From now on write each line at once: the process may be killed.
 
     def show(self, status: SweepStatus) -> None:
         """Show the state of the sweep on the display; it is not logged."""
@@ -72,13 +72,13 @@ class LoggedProgress:
 
 
 class _Lines(logging.StreamHandler[TextIO]):
-    """A handler that writes a line for each record, without passwords."""
+    """A logging handler that writes a line for each record, without passwords."""
 
     def format(self, record: logging.LogRecord) -> str:
         return printable(without_password(super().format(record))).replace("\n", " ")
 
     def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 - logging's name.
-        """Lose the line: a full disk must not cost a run."""
+        """Drop the line: a full disk must not cost a run."""
 
 
 @contextmanager

@@ -24,7 +24,10 @@ from bufferlab.stats.stopping import FIRST_LOOK_BLOCKS
 
 _LOG = logging.getLogger(__name__)
 _POINTS_OF_A_LOOK = 50
-"""Up to this number of points, an answer so far takes little of a run's time. It compares every pair of points."""
+"""Up to this number of points, computing the answer so far takes little time compared with a run.
+
+It compares every pair of points.
+"""
 
 
 @dataclass
@@ -34,11 +37,11 @@ class SweepOutcome:
     folder: SweepFolder
     failed: int = 0
     refused: int = 0
-    """How many of the failed runs had their settings or statements refused: trying again does not mend them."""
+    """How many of the failed runs had refused settings or statements, so that a retry does not help."""
     longer_warm_ups: tuple[str, ...] = ()
-    """The options of `run` that double the caps at which warm-ups of failed runs ended."""
+    """The options of `run` that double the caps that ended warm-ups of failed runs."""
     signal_number: int | None = None
-    """The signal that interrupted the sweep; None if none did."""
+    """The number of the signal that interrupted the sweep; None if none did."""
 
 
 @dataclass
@@ -54,14 +57,14 @@ class SweepRuns:
     looks: bool = False
     """Whether the display gets the answer so far, between runs."""
     on_end: Callable[[Mapping[str, float]], None] = lambda stages: None
-    """Gets the seconds of each stage of a run that ended well."""
+    """A function that gets the seconds of each stage of a run that ended well."""
     _warned: set[str] = field(default_factory=set)
     _failed_as: dict[Failure, int] = field(default_factory=dict)
-    """The number of the first run with a failure."""
+    """For each failure, the number of the first run that had it."""
 
     @property
     def _blocks(self) -> int:
-        """The number of blocks to do: as decided so far with "auto" blocks, else those of the plan."""
+        """Return the number of blocks to do: as decided so far if the number is "auto", else the plan's."""
         return self.folder.stop.blocks if self.folder.stop else self.plan.experiment.design.most
 
     @property
@@ -70,7 +73,7 @@ class SweepRuns:
 
     @property
     def _runs_a_look(self) -> int:
-        """The number of runs between two looks at the answer: a look's time grows with the square of the points."""
+        """Return the number of runs between two answers: their time grows with the square of the points."""
         return max(1, len(self.plan.points) // _POINTS_OF_A_LOOK) ** 2
 
     def _is_over(self, run: PlannedRun) -> bool:
@@ -86,9 +89,9 @@ class SweepRuns:
         return run.block >= self._blocks
 
     def begin(self) -> None:
-        """If the runs decide the number of blocks, note in the folder how many blocks are done in any case.
+        """If the results decide the number of blocks, store in the folder how many blocks are done in any case.
 
-        If runs of blocks that sufficed are done only now, these blocks are judged again with them.
+        If missing runs of the deciding blocks are done only now, these blocks are judged again with them.
         """
         stop = self.folder.stop
         if stop is not None and stop.enough:
@@ -100,7 +103,7 @@ class SweepRuns:
     def do(self) -> SweepOutcome:
         """Do and publish the runs that the folder lacks, one after another.
 
-        End when all are done, when the finished blocks suffice ("auto"), or when a signal asks to stop.
+        End when all are done, when the finished blocks suffice ("auto"), or when a signal requests a stop.
         """
         outcome = SweepOutcome(self.folder)
         resuming = bool(self.folder.runs())
@@ -109,7 +112,7 @@ class SweepRuns:
             resume.supersede_all(self.folder)
             left = sum(run.block < self._blocks for run in todo)
             self.progress.say(f"{self._before(todo)} of {self._runs} runs are there; {left} to do")
-        earlier = self.folder.runs()  # Called once, not after each run: it reads and hashes all files.
+        earlier = self.folder.runs()  # Call this once, not after each run: it reads and hashes all files.
         runs = {(record.run.point.index, record.run.block): record for record in earlier}
         self._look(runs, todo)
         refused, refused_again = resume.refused_cells(self.folder), set[int]()
@@ -138,7 +141,7 @@ class SweepRuns:
         """Show the answer so far, from the last run of each point and block."""
         if self.looks:
             left_s = sum(self.pace.expected(run.point) for run in later if run.block < self._blocks)
-            # A run may take twice as long as any before it, load its database, and fall silent until it is given up.
+            # A run may take twice as long as any before it, load its database, and be silent until it is given up.
             silence_s = 2 * self._runs_a_look * self.pace.longest_s + self.pace.load_seconds
             silence_s += self.plan.experiment.limits.worker_silent
             self.progress.look(Standing(self.folder, list(runs.values()), left_s, silence_s))
@@ -161,14 +164,17 @@ class SweepRuns:
         return record
 
     def _leave(self, outcome: SweepOutcome, number: int, run: PlannedRun) -> None:
-        """Count a failed run as failed without trying it: another run of its point was refused again."""
+        """Count a run as failed without trying it: another run of its point was refused again."""
         outcome.failed += 1
         outcome.refused += 1
         label = f"run {number} of {self._runs}: {self.plan.points[run.point].label}, block {run.block + 1}"
         self.progress.say(f"{label}: not tried: its settings were refused again at this point")
 
     def _warn(self, run: Run) -> None:
-        """Warn of each way in which a run differs from the experiment. Each warning is given once per sweep."""
+        """Show a warning for each way in which a run differs from the experiment.
+
+        Each warning is given once per sweep.
+        """
         for text in warnings(run.integrity):
             if text not in self._warned:
                 self._warned.add(text)
@@ -176,7 +182,7 @@ class SweepRuns:
                 self.progress.warn(Problem(text, where, "reports show what was asked and what was run"))
 
     def _tell(self, record: RunRecord, number: int) -> None:
-        """Say how a run ended. The reason of a failure is given once, and later failures name the run that has it."""
+        """Report how a run ended. The reason of a failure is given once; later reports name the run that has it."""
         label = f"run {number} of {self._runs}: "
         first = self._failed_as.setdefault(record.failure, number) if record.failure else number
         if record.run.status == "ok":
@@ -190,7 +196,7 @@ class SweepRuns:
     def _stage_reporter(
         self, todo: list[PlannedRun], place: int, started: float, begun_s: dict[str, float]
     ) -> Callable[[str, float], None]:
-        """Return a function that takes a run's stage and its done share, and shows the progress of the whole sweep.
+        """Return a function that gets a run's stage and its completed fraction, and shows the whole sweep's progress.
 
         `begun_s` gets how many seconds after `started` each stage began.
         """
@@ -213,7 +219,7 @@ class SweepRuns:
 
 
 def stage_seconds(begun_s: Mapping[str, float], seconds: float) -> dict[str, float]:
-    """Return the seconds of each stage of a run, from when each began and when the last one ended.
+    """Return the seconds of each stage of a run, given when each began and when the last one ended.
 
     >>> stage_seconds({"copying": 0.0, "measuring": 0.5}, 2.25)
     {'copying': 0.5, 'measuring': 1.75}

@@ -1,6 +1,7 @@
-"""Learns where an unknown build of a server gets, reads, makes and evicts pages, and proves it on a private server.
+"""Learns at which instructions an unknown server build gets, reads, creates and evicts pages, and proves it.
 
-The core proposes places from the names and counters in the binary (crates/bufferlab-probe/src/page_trace/propose). A
-copy of the binary then runs privately under a load. The accesses recorded at these places are held against the server's
-own counters and its own list of resident pages (`proof.py`). Only what agrees is kept (engines/servers/learnt.py).
+The core proposes probe sites from the names and counters in the binary (crates/bufferlab-probe/src/page_trace/propose).
+A copy of the binary then runs privately under a load. The accesses recorded at these sites are compared with the
+server's own counters and its own list of resident pages (`proof.py`). Only sites that agree are kept
+(engines/servers/learnt.py).
 """

@@ -1,4 +1,4 @@
-"""Makes a candidate entry from the core's proposals, and drops proposed evictions that are none."""
+"""Makes a candidate entry from the core's proposed probe sites, and drops eviction sites that do not make room."""
 
 from __future__ import annotations
 
@@ -18,10 +18,11 @@ _UNKNOWN = "this build cannot be learnt"
 
 
 def proposed(binary: Path, original: Path, lesson: Lesson) -> dict[str, Any]:
-    """Return the settings of a candidate entry; of evictions it may have too many.
+    """Return the settings of a candidate entry; it may contain too many eviction sites.
 
-    `binary` is the copy of `original`, which errors name. A site whose page is in an unknown place has question marks.
-    Raises EnvironmentLackingError when no place was found for a kind of access, or where a value is not known.
+    `binary` is the copy of `original`, which errors name. A site has question marks if the register of its page number
+    is unknown. Raises EnvironmentLackingError if no site was found for a kind of access, or if the register of another
+    value is unknown.
     """
     told = json.loads(ask_host(_UNKNOWN, lambda: native().page_site_proposals(str(binary))))
     sites = []
@@ -31,7 +32,7 @@ def proposed(binary: Path, original: Path, lesson: Lesson) -> dict[str, Any]:
         tries = {"tries": site["tries"]} if "?" in site["fetch"] else {}
         uncounted = {"uncounted": True} if site["uncounted"] else {}
         sites.append({**{name: site[name] for name in _OF_ENTRY}, **inside, **hashed, **tries, **uncounted})
-    # A read is a get too on PostgreSQL, and what all other gets pass is a site of its own.
+    # On PostgreSQL a read is also a get; all other gets have a separate site.
     kinds = {tuple(site["kinds"]) for site in sites}
     if lacking := [" and ".join(needed) for needed in learnt.kinds_of(told["fields"]) if needed not in kinds]:
         what = f"{_UNKNOWN}: its names and counters do not lead to a place of the kind {lacking[0]}"
@@ -44,21 +45,21 @@ def proposed(binary: Path, original: Path, lesson: Lesson) -> dict[str, Any]:
 
 
 def is_unknown(site: Mapping[str, Any]) -> bool:
-    """Return whether it is not known where a site keeps a value."""
+    """Return whether the register of one of the site's values is unknown."""
     return "?" in site["fetch"]
 
 
 def without_unknown(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return settings without the sites that keep a value where it is not known."""
+    """Return settings without the sites that have a value in an unknown register."""
     return {**settings, "site": [site for site in settings["site"] if not is_unknown(site)]}
 
 
 def without_hash_index(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return settings without the gets through the adaptive hash index."""
+    """Return settings without the probe sites of gets through the adaptive hash index."""
     return {**settings, "site": [site for site in settings["site"] if not site.get("hash_index")]}
 
 
 def with_evictions(settings: Mapping[str, Any], victims: set[int]) -> dict[str, Any]:
-    """Return settings without the evictions whose number is not in `victims`."""
+    """Return settings without the eviction sites whose number is not in `victims`."""
     kept = [site for number, site in enumerate(settings["site"]) if site["kinds"] != ["evict"] or number in victims]
     return {**settings, "site": kept}

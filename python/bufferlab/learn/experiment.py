@@ -1,8 +1,9 @@
-"""Finds the sites of a MariaDB that names no function: its private server passes them as often as its counters rise.
+"""Finds the probe sites of a MariaDB binary without function names, by counting how often instructions execute.
 
-The core names functions and calls near InnoDB's pool. The kernel's links count them while loads raise one counter or
-another, and those remain that are passed as often as pages are read, made or let go. Registers that name pages are
-found as for other builds: by the server's list. The result is a proposal, which the proof judges.
+The core lists functions and calls near InnoDB's pool. On a private server, the kernel's probes count their executions
+while loads raise one counter or another. An instruction is a candidate if it is executed as often as pages are read,
+created or evicted. The registers that hold page numbers are found as for other builds, by the server's list of resident
+pages. The result is a proposal, which the proof judges.
 """
 
 from __future__ import annotations
@@ -30,25 +31,34 @@ from bufferlab.learn.registers import REGISTERS
 
 _UNKNOWN = "this build cannot be learnt"
 _AT_ONCE = 240
-"""The places of one link: a record has eight bits for the place's number."""
+"""The maximum number of instructions that one recording can count: a record has eight bits for their number."""
 _STATEMENTS = 150
 _OFF = 0.002
-"""The largest share by which a place may be passed more or less often than a counter rises, and one page."""
+"""An instruction's executions may differ from a counter's growth by this fraction, plus one."""
 _NAMES = 0.97
-"""The least share of records that must name pages of the pool; others name them by chance."""
+"""The least fraction of an instruction's records that must show pages of the pool. Others show them only by chance."""
 _LEAST = 3
 _BUSY = 100
-"""The gets from which on a function's entry is taken for its count: a few may be attempts that happen to succeed."""
+"""The least number of gets at which a function's entry may count as its get.
+
+A few executions may be attempts that happened to succeed.
+"""
 _MOST_MAKERS = 5
-"""The functions that may make pages, of which the proof takes the first that agrees."""
+"""The maximum number of functions that may create pages.
+
+The proof tries them in order and takes the first that agrees.
+"""
 _OFTEN = 4
-"""How many times as often as a page is made a function may be entered that makes pages: it finds many there."""
+"""The most entries of a function that creates pages, for each created page.
+
+Often the function finds the page in the pool and creates none.
+"""
 _HASH_INDEX = "SET GLOBAL innodb_adaptive_hash_index = "
 Place = Mapping[str, int]
 
 
 class _Rise(NamedTuple):
-    """How far the counters rose in a phase of a load."""
+    """The growth of the counters in one phase of a load."""
 
     read: int
     create: int
@@ -57,10 +67,10 @@ class _Rise(NamedTuple):
 
 @dataclass
 class _Tally:
-    """How often places were passed in the phases of a load, and the pages that they named."""
+    """How often instructions were executed in the phases of a load, and the page numbers that they recorded."""
 
     rises: list[list[_Rise]]
-    """By place, the rises of the phases."""
+    """The growth of the counters: for each instruction, one entry a phase."""
     passed: list[list[int]]
     pages: list[list[Page]]
 
@@ -70,18 +80,21 @@ class _Tally:
         self.pages += other.pages
 
     def equals(self, number: int, counter: str) -> bool:
-        """Return whether a place was passed as often as a counter rose, in every phase."""
+        """Return whether an instruction was executed as often as a counter rose, in every phase."""
         return _equal(self.passed[number], [getattr(rise, counter) for rise in self.rises[number]])
 
     def may_make(self, number: int, spaces: set[int]) -> bool:
-        """Return whether the function may be the one that makes pages: others find pages there, too."""
+        """Return whether the function may be the one that creates pages.
+
+        It may be called more often than pages are created.
+        """
         created = [rise.create for rise in self.rises[number]]
         enough = all(count + 1 + _OFF * made >= made for count, made in zip(self.passed[number], created, strict=True))
         few = sum(self.passed[number]) <= _OFTEN * sum(created)
         return enough and few and _plausible(self.pages[number], spaces) >= _NAMES / 2
 
     def reading(self, calls: Sequence[Mapping[str, int]], spaces: set[int]) -> list[int]:
-        """Return the numbers of one function's calls of another, if they are passed as often as pages are read."""
+        """Return the calls of one function by another that were together executed as often as pages are read."""
         groups: dict[tuple[int, int], list[int]] = defaultdict(list)
         for number, call in enumerate(calls):
             groups[call["function_offset"], call["callee"]].append(number)
@@ -96,7 +109,7 @@ class _Tally:
 
 @dataclass
 class _Named:
-    """What a place named in one round."""
+    """The page numbers that an instruction's probe recorded in one round."""
 
     count: int
     nonzero: int
@@ -104,12 +117,12 @@ class _Named:
     plausible: float
     distinct: int
     of_site: int
-    """How often the getter's site was passed in the same round."""
+    """How often the function's counting instruction was executed in the same round."""
 
 
 @dataclass
 class _Getter:
-    """A function that counts a get, and what its places named, by place and fetch."""
+    """A function that counts page gets, and the page numbers recorded in it, by instruction and register expression."""
 
     told: Mapping[str, Any]
     found: dict[tuple[int, str], _Named] = field(default_factory=dict)
@@ -121,15 +134,18 @@ class _Getter:
 
 
 def proposed(binary: Path) -> dict[str, Any]:
-    """Return what the core says is to be tried. Raises EnvironmentLackingError for a binary that shows too little."""
+    """Return the instructions to try, as the core proposes them.
+
+    Raises EnvironmentLackingError if the binary shows too few.
+    """
     told: dict[str, Any] = json.loads(ask_host(_UNKNOWN, lambda: native().page_site_experiment(str(binary))))
     return told
 
 
 def found(place: PrivateCopy, told: Mapping[str, Any], say: Callable[[str], None]) -> list[dict[str, Any]]:
-    """Return the settings that are to be proved, the likeliest first.
+    """Return the settings to be proved, the likeliest first.
 
-    Raises EnvironmentLackingError where no place is passed as often as a counter rises.
+    Raises EnvironmentLackingError if no instruction is executed as often as a counter rises.
     """
     width = len(told["fields"])
     off = {"innodb_adaptive_hash_index": "OFF"}
@@ -174,7 +190,7 @@ _ANY = "\\0"
 def _fetch(
     width: int, page: str, mode: str = _ANY, latch: str = _ANY, *, flag: str = _ANY, frame: str = _ANY
 ) -> list[str]:
-    """Return the places of the values of a record of that many fields."""
+    """Return for each field of a record the expression of its value; `width` is the number of fields."""
     return [page, mode, latch, *([flag] if width > 4 else []), frame]
 
 
@@ -184,7 +200,7 @@ def _site(name: str, place: Place, kinds: list[str], fetch: list[str], **more: A
 
 
 class _Search:
-    """The rounds of an experiment on one private server."""
+    """The rounds of recording on one private server."""
 
     def __init__(self, place: PrivateCopy, server: PrivateServer, fields: Sequence[str]) -> None:
         self.place, self.server, self.fields = place, server, list(fields)
@@ -197,20 +213,20 @@ class _Search:
             return set(self.place.lesson.resident(connection))
 
     def tally(self, places: Sequence[Place], fetch: list[str]) -> _Tally:
-        """Count how often a load passes each place, in as many rounds as needed."""
+        """Count how often a load executes each instruction, in as many rounds as needed."""
         whole = _Tally([], [], [])
         for some in _batches(places):
             whole.add(self._phases([_site("try", one, ["get"], fetch) for one in some]))
         return whole
 
     def first_that_names(self, places: Sequence[Place], fetch: list[str]) -> Place | None:
-        """Return the first place whose records name pages of known tablespaces."""
+        """Return the first instruction whose records contain pages of known tablespaces."""
         tally = self.tally(places, fetch)
         good = (number for number in range(len(places)) if _plausible(tally.pages[number], self.spaces) > _NAMES / 2)
         return next((places[number] for number in good), None)
 
     def _load(self) -> Iterator[None]:
-        """Do a load in phases; yields after each."""
+        """Run a load in phases; yield after each phase."""
         lesson = self.place.lesson
         self.seed += 1
         proof.mixed(self.server, lesson, self.seed, _STATEMENTS)
@@ -221,7 +237,7 @@ class _Search:
             yield
 
     def _work(self) -> None:
-        """Do a load of all phases."""
+        """Run all phases of a load."""
         for _ in self._load():
             pass
 
@@ -253,7 +269,7 @@ class _Search:
         return _Tally([rises] * len(sites), passed, _pages_by_site(records, len(sites)))
 
     def getters(self, told: Mapping[str, Any], fixed: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-        """Return the sites of gets; those that no load passes are left out."""
+        """Return the probe sites of gets, without those that no load executes."""
         getters = [_Getter(one) for one in told["getters"]]
         proof.mixed(self.server, self.place.lesson, 1, _STATEMENTS)
         addresses = max((len(one["registers"]) for each in getters for one in each.told["before"]), default=0)
@@ -270,7 +286,7 @@ class _Search:
         fixed: Sequence[Mapping[str, Any]],
         page: Callable[[Mapping[str, Any]], str | None],
     ) -> None:
-        """Let each place of the getters name pages by one expression, and note what they named."""
+        """Record one register expression at each instruction of the get functions, and store the page numbers found."""
         width = len(self.fields)
         wanted: dict[int, tuple[Place, str, list[_Getter]]] = {}
         for getter in getters:
@@ -300,12 +316,12 @@ class _Search:
                 )  # fmt: skip
 
     def _without_hash_index(self, getters: Sequence[_Getter]) -> None:
-        """Note how often the sites are passed while the adaptive hash index is off."""
+        """Count how often the counting instructions are executed while the adaptive hash index is off."""
         width = len(self.fields)
         places = list({getter.site["offset"]: getter.site for getter in getters}.values())
         with closing(self.server.connect(DATABASE, patient=True)) as connection:
             connection.ask(f"{_HASH_INDEX}OFF")
-        # What is fetched does not matter, but a record has a page.
+        # The page number is not used here, but every record needs one.
         sites = [_site("try", one, ["get"], _fetch(width, "%di")) for one in places]
         records = self._recorded(sites, self._work)
         counts = np.bincount(records.records["site"], minlength=len(sites)).tolist()
@@ -315,7 +331,7 @@ class _Search:
 
 
 def _batches(places: Sequence[Place]) -> Iterator[list[Place]]:
-    """Yield the places of each round: those of one function are together."""
+    """Yield the instructions of each round; instructions of one function are in the same round."""
     some: list[Place] = []
     for _, of_function in groupby(places, lambda one: one.get("function_offset")):
         few = list(of_function)
@@ -343,7 +359,7 @@ def _pages_by_site(records: Records, sites: int) -> list[list[Page]]:
 
 
 def _plausible(pages: Sequence[Page], spaces: set[int]) -> float:
-    """Return the share of pages that are of known tablespaces, where the places named several."""
+    """Return the fraction of pages in known tablespaces; 0 if fewer than _LEAST distinct pages were recorded."""
     of_known = sum(page[0] in spaces and page[1] < 1 << 20 for page in pages)
     return of_known / len(pages) if len(set(pages)) >= _LEAST else 0.0
 
@@ -353,7 +369,10 @@ def _nth(registers: Sequence[str], turn: int) -> str | None:
 
 
 def _places(told: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """Return the places of a getter once each, the site first; those before the count have addresses in registers."""
+    """Return the instructions of a get function, each once, the counting one first.
+
+    For instructions before it, registers hold addresses of page numbers.
+    """
     entry = [told["entry"]] if told["entry"] else []
     every = {one["offset"]: one for one in [told["site"], *entry, *told["behind"], *told["before"]]}
     return list(every.values())
@@ -391,9 +410,10 @@ def _of_getters(
 
 
 def _best(getter: _Getter, *, at_site: bool = False) -> tuple[tuple[int, str], _Named] | None:
-    """Return the place and expression that name the page of each get: passed as often as the site is.
+    """Return the instruction and register expression that give the page of each get; None without one.
 
-    `at_site`: only the site itself, since another place may be passed by gets of purge that are not counted.
+    The instruction must be executed as often as the counting one. With `at_site` only the counting one is considered,
+    because others may also see gets of purge, which are not counted.
     """
     entry = (getter.told["entry"] or {}).get("offset")
 
@@ -417,8 +437,9 @@ def _best(getter: _Getter, *, at_site: bool = False) -> tuple[tuple[int, str], _
 
 
 def _further(getter: _Getter) -> tuple[Place, str, str] | None:
-    """Return a place that all gets pass, the register that names their page there, and the one that is null for those
-    that are not counted.
+    """Return an instruction that all gets execute, and two registers there; None without such an instruction.
+
+    The first register holds the page number. The second is null for gets that the server does not count.
     """
     entry = [getter.told["entry"]] if getter.told["entry"] else []
     for one in [*entry, *getter.told["behind"]]:
@@ -427,6 +448,6 @@ def _further(getter: _Getter) -> tuple[Place, str, str] | None:
                  and abs(told.nonzero - told.of_site) <= 1 + _OFF * told.of_site]  # fmt: skip
         pages = [name for name, told in named.items() if told.resident >= _NAMES]
         if flags and pages:
-            # Other registers have the page of a get before it.
+            # Other registers may still hold the page of an earlier get.
             return one, max(pages, key=lambda name: (named[name].resident, named[name].distinct)), flags[0]
     return None

@@ -1,4 +1,7 @@
-"""Learns a build: proposes sites, drops wrong evictions, proves the rest from inside and by links, and keeps them."""
+"""Learns a build: proposes probe sites, drops wrong evictions, and proves the sites by two recorders.
+
+The recorders are code inside the server, and the kernel's probes ("links"). A proved entry can then be stored.
+"""
 
 from __future__ import annotations
 
@@ -30,13 +33,13 @@ from bufferlab.versions import SERVERS
 _PREFIX = "learning-"
 _OF_INNODB = ("mysqld", "mariadbd")
 _FREE_BYTES = 1 << 30
-"""The most bytes that learning takes on the disk: programs, data, log and records."""
+"""The bytes of disk space that learning needs at most: programs, data, log and records."""
 Say = Callable[[str], None]
 
 
 @dataclass(frozen=True)
 class Learnt:
-    """The outcome for one build."""
+    """The outcome of learning one build."""
 
     build: Build
     entry: LearntEntry
@@ -45,12 +48,12 @@ class Learnt:
 
     @property
     def wrong(self) -> list[str]:
-        """What disagrees, in sentences; empty if the build was accepted."""
+        """Return sentences on everything that disagrees; an empty list if the build was accepted."""
         return [f"by the recorder {one.by}, {what}" for one in self.proofs for what in one.wrong]
 
 
 def build_of(binary: Path) -> Build:
-    """Return the build of a server's program, or of its folder, by the program's name.
+    """Return the build for a path to a server's program or to its folder; the program's name decides the flavour.
 
     Raises EnvironmentLackingError if there is none or it cannot be run, and SpecError for one that cannot be learnt.
     """
@@ -66,10 +69,10 @@ def build_of(binary: Path) -> Build:
 
 
 def learn(build: Build, say: Say, program: Path | None = None) -> Learnt:
-    """Learn a build and return the outcome, which is not kept yet. `say` gets a sentence for each step.
+    """Learn a build and return the outcome, which is not stored yet. `say` gets a sentence for each step.
 
-    `program` is the file of its server, where another one may have its path by now (of_process.py). Raises
-    BufferlabError when this host, or this build, cannot be learnt.
+    `program` is the file of the server's program, if another file may have its path by now (of_process.py). Raises
+    BufferlabError if this host cannot learn, or this build cannot be learnt.
     """
     started = time.monotonic()
     page_sites.require_processor()
@@ -90,7 +93,7 @@ def learn(build: Build, say: Say, program: Path | None = None) -> Learnt:
 
 @contextmanager
 def own_folder(work: Path) -> Iterator[Path]:
-    """Context manager for a new folder in the workplace, through which servers' users pass."""
+    """Context manager for a new folder in the workplace that servers' users may traverse."""
     with marked.folder(work, f"{_PREFIX}{os.getpid()}-{secrets.token_hex(4)}", 0o711) as folder:
         yield folder
 
@@ -102,7 +105,7 @@ def _learnt(build: Build, work: Path, say: Say, started: float, program: Path | 
     with own_folder(work) as folder:
         private_copy.require_reachable(build, folder)
         copy = private_copy.copied(build, folder / "install", lesson, program)
-        # The original may be replaced meanwhile.
+        # The original may be replaced while the build is learnt.
         links = recording.links_work()
         proposal, tries = _proposed(copy, build, lesson, links)
         digest = page_sites.text_sha256(copy.binary)
@@ -119,7 +122,7 @@ def _learnt(build: Build, work: Path, say: Say, started: float, program: Path | 
 
 
 def _proposed(copy: Build, build: Build, lesson: Lesson, links: bool) -> tuple[dict[str, Any], dict[str, Any] | None]:
-    """Return what names lead to; where a MariaDB has none, nothing and what an experiment tries.
+    """Return the sites found by function names, and None; for a MariaDB without names, {} and the instructions to try.
 
     Raises EnvironmentLackingError for a build that can be learnt in neither way.
     """
@@ -135,7 +138,7 @@ def _proposed(copy: Build, build: Build, lesson: Lesson, links: bool) -> tuple[d
 
 
 def _with_registers(place: PrivateCopy, settings: dict[str, Any], links: bool, say: Say) -> dict[str, Any]:
-    """Return proposed sites with their registers, and without evictions that are not for want of room."""
+    """Return proposed sites with their registers, and without sites of evictions that do not make room for a page."""
     if any(map(candidates.is_unknown, settings["site"])):
         say("looking for the registers that name pages")
         settings = registers.found(place, settings) if links else candidates.without_unknown(settings)
@@ -149,7 +152,7 @@ def _with_registers(place: PrivateCopy, settings: dict[str, Any], links: bool, s
 def _first_proved(
     place: PrivateCopy, proposals: Sequence[dict[str, Any]], links: bool, say: Say
 ) -> tuple[dict[str, Any], list[Proof]]:
-    """Return the first proposal that is proved, and its proofs; the last one's if none is."""
+    """Return the first proposal that is proved, with its proofs; if none is proved, the last one with its proofs."""
     for settings in proposals:
         proofs = _proofs(place, settings, links, say)
         if proofs[-1].wrong and (further := candidates.without_hash_index(settings)) != settings:
@@ -161,9 +164,9 @@ def _first_proved(
 
 
 def _proofs(place: PrivateCopy, settings: Mapping[str, Any], links: bool, say: Say) -> list[Proof]:
-    """Prove sites by each recorder, up to the first that disagrees. The kernel's links come first where they work.
+    """Prove sites by each recorder, up to the first that disagrees. The kernel's probes come first where they work.
 
-    They are safe at a wrong place; code in the server would break it there.
+    At a wrong address the kernel's probes do no harm, while code inside the server would break it.
     """
     proofs, about = [], (place.lesson, place.build)
     if links:
@@ -176,7 +179,7 @@ def _proofs(place: PrivateCopy, settings: Mapping[str, Any], links: bool, say: S
 
 
 def workplace() -> Path:
-    """Return the folder of private copies, without those that killed learners left. Raises EnvironmentLackingError."""
+    """Return the folder for private copies, after removing those of killed learners. Raises EnvironmentLackingError."""
     work = learnt.folder().parent / learnt.WORK
     if any(one in str(work) for one in " :$"):
         what = "the loader of a server takes no path with spaces, colons or dollars"
@@ -184,7 +187,7 @@ def workplace() -> Path:
     try:
         work.mkdir(parents=True, exist_ok=True)
         if work.stat().st_uid == os.geteuid():
-            work.chmod(0o711)  # Servers pass through it, whichever umask we have.
+            work.chmod(0o711)  # Whatever the umask, servers must traverse it.
         free_bytes = shutil.disk_usage(work).free
     except OSError as error:
         what = f"a private copy of the build cannot be made: {error.strerror or error}"
@@ -196,9 +199,9 @@ def workplace() -> Path:
 
 
 def kept(build: Build, program: Path | None = None) -> LearntEntry:
-    """Return what this host has learnt of a build. Raises SpecError if that is nothing, and as `learnt.of_build`.
+    """Return the entry that this host has learnt of a build. Raises SpecError if there is none.
 
-    `program` is as in `learn`.
+    Also raises as `learnt.of_build` does. `program` is as in `learn`.
     """
     hint = _hint(build, program)
     program = program or build.binary
@@ -212,15 +215,15 @@ def kept(build: Build, program: Path | None = None) -> LearntEntry:
 
 
 def _hint(build: Build, program: Path | None) -> str:
-    """Return the command that learns a build; `program` is as in `learn`."""
+    """Return the command that learns the build; `program` is as in `learn`."""
     return f"bufferlab learn {build.binary}" if program is None else "bufferlab learn --pid N"
 
 
 def taken(build: Build, source: Path, program: Path | None = None) -> LearntEntry:
-    """Keep what another host learnt of the same build, from its file; return it.
+    """Store the entry that another host learnt of the same build, from its file; return it.
 
-    `program` is as in `learn`. Raises SpecError for an entry of another build, and what `learnt.read` raises. Root's
-    file must be root's alone.
+    `program` is as in `learn`. Raises SpecError for an entry of another build, and the errors of `learnt.read`. For
+    root, only root may be able to write the file.
     """
     try:
         entry = learnt.read(source, by_root_alone=os.geteuid() == 0)
@@ -237,9 +240,9 @@ def taken(build: Build, source: Path, program: Path | None = None) -> LearntEntr
 
 
 def keep(entry: LearntEntry, save: Path | None) -> None:
-    """Keep an entry for this user, and in the file `save` too. Raises EnvironmentLackingError when that fails.
+    """Store an entry for this user, and in the file `save` too. Raises EnvironmentLackingError if that fails.
 
-    What the kernel's links proved is not replaced by what they did not.
+    An entry that the kernel's probes ("links") proved is not replaced by one that they did not prove.
     """
     before = None
     with suppress(BufferlabError, FileNotFoundError):
@@ -256,14 +259,14 @@ def keep(entry: LearntEntry, save: Path | None) -> None:
 
 
 def is_replaced(outcome: Learnt, program: Path | None) -> bool:
-    """Return whether the path of the learnt program leads to another build by now, or to none."""
+    """Return whether the path of the learnt program now leads to another build, or to none."""
     with suppress(OSError):
         return program is not None and page_sites.text_sha256(outcome.build.binary) != outcome.entry.text_sha256
     return True
 
 
 def serves_root(outcome: Learnt, program: Path | None = None) -> bool:
-    """Return whether root's `advise --tier full` takes the entry that this host keeps. `program` is as in `learn`."""
+    """Return whether root's `advise --tier full` uses the entry that this host stores. `program` is as in `learn`."""
     with suppress(BufferlabError):
         entry = learnt.of_build(outcome.entry.text_sha256, program or outcome.build.binary, by_root_alone=True)
         return entry is not None and "links" in entry.proof["by"]
@@ -271,7 +274,7 @@ def serves_root(outcome: Learnt, program: Path | None = None) -> bool:
 
 
 def told(outcome: Learnt) -> dict[str, Any]:
-    """Return the outcome for programs."""
+    """Return the outcome as a dictionary for JSON."""
     return {
         "status": "refused" if outcome.wrong else "ok",
         "server": outcome.entry.server,

@@ -1,7 +1,7 @@
-"""Finds the build of a server that runs, from the number of its first process, for a learner that never touches it.
+"""Finds the build of a running server, given the PID of its first process, without touching the server.
 
-The process's own program is opened once (/proc/PID/exe), so that neither its end nor an update of the package changes
-the outcome. Nothing else of the process is read: its settings, its data and its memory stay its own.
+The process's program is opened once (/proc/PID/exe), so that neither the end of the process nor an update of the
+package changes the outcome. Nothing else of the process is read: neither its settings, nor its data, nor its memory.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ _WHICH = "name the first process of a server: pgrep -o '^(mysqld|mariadbd|postgr
 
 @contextmanager
 def opened(pid: int, proc: Path = _PROC) -> Iterator[tuple[Build, Path]]:
-    """Context manager for the build of the server whose first process is `pid`, and for its program, an open file.
+    """Context manager for the build of the server whose first process is `pid`, and for its opened program.
 
     The build's binary is the path of the program, where another file may be by now. Raises SpecError for a process that
-    is not the first one of a server, and EnvironmentLackingError for one that this user may not look at, that sees
-    other files than we do, or whose installation is of another version by now.
+    is not the first one of a server. Raises EnvironmentLackingError if this user may not examine the process, if it
+    sees another file system than we do, or if its installation is of another version by now.
     """
     try:
         found = _program(pid, proc)
@@ -51,7 +51,10 @@ def opened(pid: int, proc: Path = _PROC) -> Iterator[tuple[Build, Path]]:
 
 
 def _program(pid: int, proc: Path) -> ServerProgram:
-    """Return the program of a server's first process that sees our files. Raises as `opened`, and OSError."""
+    """Return the program of a server's first process that sees our file system.
+
+    Raises as `opened` does, and OSError.
+    """
     process = proc / str(pid)
     status = dict(line.split(":\t", 1) for line in (process / "status").read_text("utf-8", "replace").splitlines())
     if int(status["Tgid"]) != pid:
@@ -59,7 +62,7 @@ def _program(pid: int, proc: Path) -> ServerProgram:
     try:
         found = server_program.of_process(process)
     except FileNotFoundError:
-        # Threads of the kernel have no program, nor has a process whose end nobody has asked for.
+        # Kernel threads have no program, nor has a process that has ended but was not reaped.
         found = ServerProgram(process / "exe", status["Name"], elsewhere=False)
     if Path(found.path).name not in server_program.PROGRAMS:
         what = f"this process is no server of MySQL, MariaDB or PostgreSQL: its program is {found.path}"
@@ -75,7 +78,7 @@ def _program(pid: int, proc: Path) -> ServerProgram:
 
 
 def _parent_with(found: ServerProgram, pid: int, proc: Path) -> int | None:
-    """Return the parent of a process if it runs the same file; None if it runs another."""
+    """Return the PID of a process's parent if it runs the same file; None if it runs another."""
     with suppress(OSError, ValueError, IndexError):
         parent = int(stat_fields(pid, proc)[1])
         if os.path.samestat(server_program.of_process(proc / str(parent)).file.stat(), found.file.stat()):
@@ -84,9 +87,9 @@ def _parent_with(found: ServerProgram, pid: int, proc: Path) -> int | None:
 
 
 def _of_replaced(pid: int, found: ServerProgram, program: Path) -> Build:
-    """Return the build of a program that has lost its path to another file; a copy of it has its version.
+    """Return the build of a running program whose path now leads to another file. A copy of it reports its version.
 
-    Raises EnvironmentLackingError if its installation is gone, or of another version, and as `learning.build_of`.
+    Raises EnvironmentLackingError if its installation is gone, or of another version, and as `learning.build_of` does.
     """
     path, where = Path(found.path), f"process {pid}, {found.path}"
     if not path.exists():
@@ -98,7 +101,7 @@ def _of_replaced(pid: int, found: ServerProgram, program: Path) -> Build:
     ask = postgres_programs.ask_version if build.flavour == "postgres" else innodb_programs.ask_version
     with learning.own_folder(learning.workplace()) as folder:
         version, _ = ask(private_copy.copied(build, folder / "install", lesson, program).binary, build.libraries)
-    # initdb takes only a server of its own version, and messages and system tables have theirs.
+    # initdb accepts only a server of its own version, and messages and system tables must be of that version too.
     if version != build.version:
         what = f"the server is of version {version}, and its installation is of {build.version} by now"
         hint = f"restart the server, then learn the new one: bufferlab learn {path}"

@@ -1,4 +1,7 @@
-"""A private server on a copy of a binary, whose inode no other server has: no probe meets a server in use."""
+"""A private server on a copy of a binary.
+
+The kernel places probes by inode, and no other server has the copy's inode, so no probe affects a server in use.
+"""
 
 from __future__ import annotations
 
@@ -27,12 +30,12 @@ from bufferlab.errors import EnvironmentLackingError
 
 _IOPRIO_SET = {"x86_64": 251}
 _LEVELS = 5
-"""The folders above a program in which its other files may be, as in usr/lib/postgresql/17/bin of Debian."""
+"""The number of parent folders that may contain a program's other files: 5 for usr/lib/postgresql/17/bin of Debian."""
 _WHO_PROCESS, _CLASS_IDLE = 1, 3 << 13
 
 
 def idle_priority() -> None:
-    """Give this process and all that it starts the idle priority for processor and disk (sched(7), ioprio_set(2))."""
+    """Give this process and its future children the idle priority for processor and disk (sched(7), ioprio_set(2))."""
     with suppress(OSError):
         os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
     if number := _IOPRIO_SET.get(platform.machine()):
@@ -40,18 +43,18 @@ def idle_priority() -> None:
 
 
 def require_reachable(build: Build, folder: Path) -> None:
-    """Open our folder to the server's user. Raises EnvironmentLackingError if it cannot reach the build."""
+    """Let the server's user traverse our folder. Raises EnvironmentLackingError if that user cannot reach the build."""
     folder.chmod(0o711)
     for needed in (folder, build.binary.resolve().parent):
         user.require_reachable(needed, user.server_user())
 
 
 def copied(build: Build, folder: Path, lesson: Lesson, program: Path | None = None) -> Build:
-    """Return the build with a copy of its programs in `folder`, beside links to its other files.
+    """Copy the build's programs into `folder`, with links to its other files; return the build of the copy.
 
-    `program` is the file to copy as the server, where another one has its path by now. A PostgreSQL finds its files
-    from where its program lies (port/path.c), so the copy lies as the original does. Raises EnvironmentLackingError for
-    a program that cannot be copied, or that the server's user may not read.
+    `program` is the server's program, if another file has its path by now. PostgreSQL finds its files relative to its
+    program (port/path.c), so the copy has the same relative path as the original. Raises EnvironmentLackingError for a
+    program that cannot be copied, or that the server's user may not read.
     """
     try:
         return _copied(build, folder, lesson.programs, program or build.binary.resolve())
@@ -75,7 +78,7 @@ def _copied(build: Build, folder: Path, programs: tuple[str, ...], program: Path
     _make_passable(place)
     for library in binary.parent.glob("*.so*"):
         (place / library.name).symlink_to(library)
-    # initdb looks for a server of its own name beside it.
+    # initdb looks for a server with its original name in its own folder.
     server, *others = programs
     _copy(program, place / server)
     for name in others:
@@ -85,7 +88,7 @@ def _copied(build: Build, folder: Path, programs: tuple[str, ...], program: Path
 
 
 def _copy(program: Path, target: Path) -> None:
-    """Copy a program that the server's user may read anyway: the copy is open to that user. Raises OSError."""
+    """Copy a program for the server's user, if that user may read the original. Raises OSError."""
     with program.open("rb") as source, target.open("xb") as copy:
         found = os.fstat(source.fileno())
         if not stat.S_ISREG(found.st_mode) or (user.server_user() and not found.st_mode & stat.S_IROTH):
@@ -95,14 +98,14 @@ def _copy(program: Path, target: Path) -> None:
 
 
 def _make_passable(folder: Path) -> None:
-    """Make a folder through which the server's user gets to its program, whichever umask we have."""
+    """Create a folder that the server's user may traverse, for any umask."""
     folder.mkdir()
     folder.chmod(0o755)
 
 
 @dataclass(frozen=True)
 class PrivateCopy:
-    """The data of a private server in a folder, made for one build."""
+    """The data of a private server in a folder, created for one build."""
 
     family: Family
     build: Build
@@ -113,18 +116,18 @@ class PrivateCopy:
 
     @property
     def database(self) -> Path:
-        """The folder of the data."""
+        """Return the folder of the data."""
         return self.folder / "database"
 
     @property
     def lesson(self) -> Lesson:
-        """The load with which the build is learnt."""
+        """Return the load with which the build is learnt."""
         assert self.family.lesson
         return self.family.lesson
 
     @contextmanager
     def server(self, settings: Mapping[str, str], trace: Recording | None = None) -> Iterator[PrivateServer]:
-        """Context manager for a server on the data; with `trace` it records itself from its start on."""
+        """Context manager for a server on the data; with `trace`, its accesses are recorded from its start on."""
         home = self.folder / "server"
         shutil.rmtree(home, ignore_errors=True)
         server = PrivateServer(
@@ -138,9 +141,9 @@ class PrivateCopy:
 
 
 def _can_be_alone(build: Build, owner: tuple[int, int] | None) -> bool:
-    """Return whether a server works without any network; it listens on its socket alone everywhere."""
+    """Return whether a server works without any network. All servers listen on their socket only."""
     if build.flavour == "postgres" and build.numbers < (15,):
-        return False  # Sessions send their counts to the collector by UDP, over the loopback.
+        return False  # Sessions send their counts to the collector by UDP over loopback.
     try:
         child_process.require_own_net(owner)
     except EnvironmentLackingError:
@@ -149,9 +152,10 @@ def _can_be_alone(build: Build, owner: tuple[int, int] | None) -> bool:
 
 
 def made(family: Family, copy: Build, original: Path, folder: Path, on_event: OnEvent) -> PrivateCopy:
-    """Make the data of a copied build in the folder, with an empty database and the load's tables.
+    """Create the data of a copied build in the folder, with an empty database and the load's tables.
 
-    `original` is the program that errors name. Raises EngineFailure and EnvironmentLackingError if that cannot be done.
+    `original` is the program that errors name. Raises EngineFailure and EnvironmentLackingError if that is not
+    possible.
     """
     owner, lesson = user.server_user(), family.lesson
     assert lesson

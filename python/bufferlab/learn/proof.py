@@ -1,7 +1,7 @@
 """Compares the accesses recorded at a build's sites with the server's own counters and its list of resident pages.
 
-Counters cannot see a wrong register, and the list can: the pool that follows from the recorded reads, creations and
-evictions alone must be the pool that the server lists. Windows begin and end while no session works.
+Counters cannot reveal a wrong register, but the list can: the pool derived from the recorded reads, creations and
+evictions must equal the pool that the server lists. Measuring windows begin and end while no session works.
 """
 
 from __future__ import annotations
@@ -30,69 +30,77 @@ Recorder = Literal["inside", "links"]
 
 _SESSIONS, _STATEMENTS = 3, 900
 _OFF: Mapping[str, float] = {"get": 0.001, "get_if_in_pool": 0.001, "read": 0.001, "create": 0.01, "evict": 0.002}
-"""The share by which a recorded number may differ from the counted one, by kind; all were equal in trials."""
+"""The largest relative difference between a recorded and a counted number, by kind; in trials all were equal."""
 _LOST: Mapping[str, float] = {"get_if_in_pool": 0.005}
-"""The share that a server may count too few: MySQL before 9 raises its counter of gets without a lock, and counts of
-threads that meet get lost (0.19 % of three sessions' gets on an idle host of two processors)."""
+"""The fraction of gets that the server's counter may miss.
+
+MySQL before 9 raises its counter without a lock, so simultaneous increments get lost (0.19 % of three sessions' gets on
+an idle host of two processors).
+"""
 _CAME_AGAIN = 0.002
-"""The largest share, of the pages that come, of those that the trace has in the pool already."""
+"""The largest fraction of reads and creations whose page is already in the pool according to the trace."""
 _ABSENT = 0.002
-"""The largest share of gets without a read whose pages the trace has not in the pool: none were in trials."""
+"""The largest fraction of gets without a read whose page is not in the pool according to the trace; 0 in trials."""
 _RINGS = 0.9
-"""The least share of a scan's reads that must show its ring, and of other gets and reads that must show none. The new
-session of a scan reads the catalogue without a ring: on PostgreSQL 19rc1 that were 5.1 % of 1,900 reads."""
+"""The least fraction of a scan's reads that must show its buffer ring, and of other gets and reads that must show none.
+
+The new session of a scan reads the catalogue without a ring: on PostgreSQL 19rc1 these were 5.1 % of 1,900 reads.
+"""
 _QUIET_SECONDS = 30.0
 _COMES = ("read", "create")
-"""The accesses with which a page comes into the pool."""
+"""The kinds of accesses that bring a page into the pool."""
 _RING, _NO_RING, _BULK_READ = 12, 4, 8
-"""The ring's bits of the column `latch`, and two of their values (crates/bufferlab-model/src/trace.rs)."""
+"""The bits for the ring in the column `latch`, and two of their values (crates/bufferlab-model/src/trace.rs)."""
 
 
 @dataclass(frozen=True)
 class Listed:
-    """The server's list of resident pages."""
+    """The server's list of resident pages, and when it was read."""
 
     begun_ns: int
-    """Before it was asked, on the monotonic clock."""
+    """The time just before the query for the list, on the monotonic clock."""
     ended_ns: int
-    """After the answer."""
+    """The time just after the answer."""
     pages: frozenset[Page]
     objects: frozenset[int] | None
-    """The objects that existed, by their number; None where pages of dropped ones leave as others do."""
+    """The numbers of the existing objects; None if evictions of dropped objects' pages are recorded like others."""
     nameless: int = 0
-    """The number of further pages in the pool, which the list does not name."""
+    """The number of other pages in the pool that the list does not identify."""
 
 
 @dataclass(frozen=True)
 class Edge:
-    """A moment at which no session worked, and what a session of ours found then."""
+    """A moment at which no session worked, with the counters (and pages) that our session read then."""
 
     begun_ns: int
-    """The first moment, on the monotonic clock, to which the counters may belong."""
+    """The earliest time, on the monotonic clock, to which the counters may belong."""
     ended_ns: int
-    """The last one. From 15 on it is the first: a session publishes its counts when it is asked to."""
+    """The latest such time. From PostgreSQL 15 on both are equal: a session publishes its counts on request."""
     counted: Counted
     listed: Listed | None = None
-    """The resident pages; None where they were not asked for."""
+    """The resident pages; None if they were not queried."""
 
 
 @dataclass(frozen=True)
 class Compared:
-    """One kind of access in one window."""
+    """The recorded and the counted number of one kind of access in one window."""
 
     window: str
     kind: str
     recorded: int
-    """Accesses between our sessions at the window's edges."""
+    """The accesses recorded between our two sessions at the window's edges."""
     recorded_at_most: int
-    """These, and those of our sessions."""
+    """The same, plus the accesses of these two sessions."""
     counted: int
     unlisted: int = 0
-    """Pages in the pool at the beginning of which nothing is known; a creation of one looks like one of a new page."""
+    """The pages in the pool at the beginning that the server did not list.
+
+    Their creation looks like that of a new page.
+    """
 
     @property
     def wrong(self) -> str | None:
-        """The sentence that says how far recorded and counted numbers differ; None if they agree."""
+        """Return a sentence on how far recorded and counted numbers differ; None if they agree."""
         kinds = self.kind.split(" + ")
         off = 1 + max(_OFF[kind] for kind in kinds) * self.counted
         lost = max(_LOST.get(kind, 0.0) for kind in kinds) * self.counted
@@ -104,33 +112,33 @@ class Compared:
 
 @dataclass(frozen=True)
 class Resident:
-    """Numbers of resident pages at the end of a run."""
+    """The numbers of resident pages at the end of a run."""
 
     both: int = 0
-    """Those that the server lists and the trace foretells."""
+    """Pages that both the server's list and the trace have in the pool."""
     listed: int = 0
-    """Those that the server lists."""
+    """Pages in the server's list."""
     foretold: int = 0
-    """Those that follow from the recorded accesses alone."""
+    """Pages in the pool according to the recorded accesses alone."""
 
 
 @dataclass
 class Proof:
-    """The comparisons of one run of a private server."""
+    """The comparisons for one run of a private server."""
 
     by: Recorder
-    """The recorder: code in the server, or the kernel's links."""
+    """The recorder: code inside the server ("inside"), or the kernel's probes ("links")."""
     compared: list[Compared] = field(default_factory=list)
     resident_pages: Resident = field(default_factory=Resident)
     came_again: int = 0
-    """Reads and creations of pages that the trace had in the pool."""
+    """Reads and creations of pages that were in the pool already, according to the trace."""
     absent: int = 0
-    """Gets without a read of pages that the trace had not in the pool."""
+    """Gets without a read of pages that were not in the pool, according to the trace."""
     wrong: list[str] = field(default_factory=list)
-    """What disagrees, in sentences; empty for a build that is proved."""
+    """Sentences on everything that disagrees; empty for a proved build."""
 
     def told(self) -> dict[str, Any]:
-        """Return the numbers for an entry."""
+        """Return the comparisons as a dictionary for an entry."""
         return asdict(self)
 
 
@@ -141,9 +149,9 @@ def _session(server: PrivateServer) -> Iterator[Client]:
 
 
 def edge(server: PrivateServer, place: PrivateCopy, *, with_pool: bool = False) -> Edge:
-    """Wait until no other session is left, and read the counters; with `with_pool` the resident pages, too.
+    """Wait until no other session is left, and read the counters; with `with_pool`, also the resident pages.
 
-    Raises EnvironmentLackingError when sessions do not end.
+    Raises EnvironmentLackingError if sessions do not end.
     """
     begun_ns, listed = time.monotonic_ns(), None
     with _session(server) as connection:
@@ -156,7 +164,7 @@ def edge(server: PrivateServer, place: PrivateCopy, *, with_pool: bool = False) 
 
 def _listed(connection: Client, lesson: Lesson) -> Listed:
     connection.allow_bytes(64 << 20)
-    # The first question reads the catalogue, which changes the pool.
+    # The first query reads the catalogue, which changes the pool, so its answer is not used.
     lesson.resident(connection)
     objects = lesson.objects(connection)
     begun_ns = time.monotonic_ns()
@@ -165,7 +173,7 @@ def _listed(connection: Client, lesson: Lesson) -> Listed:
 
 
 def worked(server: PrivateServer, place: PrivateCopy, seed: int) -> list[tuple[str, Edge]]:
-    """Do the windows of a proof; return the edges, each with the name of the window that it ends."""
+    """Run the load of all windows of a proof; return their edges, each with the name of the window that it ends."""
     lesson = place.lesson
     edges = [("start", edge(server, place, with_pool=True))]
     mixed(server, lesson, seed)
@@ -181,7 +189,7 @@ def worked(server: PrivateServer, place: PrivateCopy, seed: int) -> list[tuple[s
 
 
 def mixed(server: PrivateServer, lesson: Lesson, seed: int, statements: int = _STATEMENTS) -> None:
-    """Let several sessions work at once, each with this number of statements."""
+    """Run several sessions concurrently, each with this number of statements."""
 
     def one(number: int) -> None:
         with _session(server) as connection:
@@ -197,29 +205,29 @@ class Records:
     def __init__(
         self, records: np.ndarray[Any, Any], relations: Sequence[Sequence[int]], uncounted: Sequence[int] = ()
     ) -> None:
-        """`relations`: (tablespace, database, relation, fork) of each object, by its number.
+        """`relations` has (tablespace, database, relation, fork) of each object, by the object's number.
 
-        `uncounted`: the numbers of the sites whose accesses the server does not count.
+        `uncounted` has the numbers of the sites whose accesses the server does not count.
         """
         self.records, self.relations, self.uncounted = records, [tuple(one) for one in relations], uncounted
 
     def pages(self, records: np.ndarray[Any, Any]) -> list[Page]:
-        """Return the page of each of some records."""
+        """Return the page of each of these records."""
         names = self.relations or None
         objects, pages = records["object"].tolist(), records["page"].tolist()
         return [(*(names[thing] if names else (thing,)), page) for thing, page in zip(objects, pages, strict=True)]
 
     def between(self, first_ns: int, last_ns: int) -> np.ndarray[Any, Any]:
-        """Return the records of a time on the monotonic clock."""
+        """Return the records between two times on the monotonic clock."""
         first, end = np.searchsorted(self.records["t_ns"], np.asarray([first_ns, last_ns], np.uint64))
         return self.records[int(first) : int(end)]
 
     def counted(self, records: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-        """Return those of some records that the server counts."""
+        """Return those of the records that the server counts."""
         return records[~np.isin(records["site"], self.uncounted)]
 
     def victims(self, sites: Sequence[Mapping[str, Any]], edges: Sequence[tuple[str, Edge]]) -> set[int]:
-        """Return the numbers of the evictions' sites that a load without DROP passes."""
+        """Return the numbers of the eviction sites that were executed by a load without DROP."""
         before, after = edges[0][1], edges[2][1]
         passed = np.unique(self.between(before.begun_ns, after.ended_ns)["site"])
         return {int(number) for number in passed if sites[int(number)]["kinds"] == ["evict"]}
@@ -228,7 +236,10 @@ class Records:
 def proved(
     by: Recorder, records: Records, edges: Sequence[tuple[str, Edge]], lesson: Lesson, build: Build, *, is_empty: bool
 ) -> Proof:
-    """Compare a run. `is_empty`: the recorder was on from the server's start, so that the pool began empty."""
+    """Compare the records of a run with the server; return the proof.
+
+    `is_empty` is True if the recorder was on from the server's start, so that the pool began empty.
+    """
     proof = Proof(by)
     _follow(records, edges, proof, lesson, is_empty=is_empty)
     first = edges[0][1].listed
@@ -257,8 +268,8 @@ def _number(records: np.ndarray[Any, Any], kinds: Sequence[str]) -> int:
 
 
 def _rings(window: str, records: np.ndarray[Any, Any], proof: Proof) -> None:
-    """Note a window whose accesses do not show the ring that they have."""
-    # A scan gets pages of the catalogue, too.
+    """Report a window in which too few accesses show the buffer ring that they should use."""
+    # A scan also gets catalogue pages.
     is_scan = window == "scan"
     wanted, what = (_BULK_READ, "the ring of a scan") if is_scan else (_NO_RING, "that they have no ring")
     for kind in ["read"] if is_scan else ["get", "read"]:
@@ -271,9 +282,9 @@ def _rings(window: str, records: np.ndarray[Any, Any], proof: Proof) -> None:
 def _follow(
     records: Records, edges: Sequence[tuple[str, Edge]], proof: Proof, lesson: Lesson, *, is_empty: bool
 ) -> None:
-    """Compare the pool that the trace foretells with the server's list at the last edge.
+    """Compare the pool according to the trace with the server's list at the last edge.
 
-    Creations of pages that are there, which the server does not count, become gets.
+    Creations of pages that are already in the pool, which the server does not count, do not count as creations.
     """
     first, last = edges[0][1].listed, edges[-1][1].listed
     assert first
@@ -300,7 +311,7 @@ def _follow(
         elif kind == "get":
             proof.absent += page not in pool
     followed["kind"][made_again] = kinds.index("drop")
-    # The get of a page that is read comes before its read.
+    # For a page that is read, its get is recorded before its read.
     proof.absent = max(proof.absent - numbers["read"], 0)
     came = sum(numbers[kind] for kind in _COMES)
     if proof.came_again > _CAME_AGAIN * max(came, 1):
@@ -311,12 +322,12 @@ def _follow(
         )
     foretold = {page for page in pool - lesson.never_listed if last.objects is None or page[2] in last.objects}
     proof.resident_pages = Resident(len(foretold & last.pages), len(last.pages), len(foretold))
-    # The question itself may move a page.
+    # The query for the list may itself move pages.
     meanwhile = records.between(last.begun_ns, last.ended_ns)
     codes = [kinds.index(kind) for kind in (*_COMES, "evict")]
     moved = set(records.pages(meanwhile[np.isin(meanwhile["kind"], codes)]))
     differ = (foretold ^ last.pages) - moved
-    # Which pages the list does not name is not known, but how many there are.
+    # It is unknown which pages the list does not identify, but not how many they are.
     beyond = len(foretold - last.pages - moved)
     if len(differ) > (beyond if beyond <= last.nameless else 0):
         listed = f"{len(last.pages):,} that the server lists"

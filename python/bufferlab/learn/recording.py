@@ -1,4 +1,4 @@
-"""Runs a private server under the lesson's load, and returns the accesses that were recorded at candidate sites."""
+"""Runs a private server under the load of `Lesson`, and returns the accesses recorded at candidate sites."""
 
 from __future__ import annotations
 
@@ -22,11 +22,14 @@ from bufferlab.results.trace_words import page_trace_words
 
 _SPOOL_BYTES = 64 << 20
 Windows = tuple[Records, list[tuple[str, proof.Edge]]]
-"""The records, and the edges of the windows with the names of the windows that they end."""
+"""The records, and the edges of the windows, each with the name of the window that it ends."""
 
 
 def links_work() -> bool:
-    """Return whether this user and kernel can record by links; a build is proved by code in the server alone if not."""
+    """Return whether this user and kernel can record by kernel probes.
+
+    If not, only code in the server proves a build.
+    """
     with suppress(Exception):
         native().live_trace_check()
         return True
@@ -34,7 +37,7 @@ def links_work() -> bool:
 
 
 def server_settings(place: PrivateCopy, settings: Mapping[str, Any]) -> dict[str, str]:
-    """Return the settings of a server with these sites: gets that no site shows are switched off."""
+    """Return the server's settings for these sites. If no site shows gets by the hash index, the index is off."""
     asked = dict(place.lesson.settings(place.build))
     if "innodb_adaptive_hash_index" in asked and not any(site.get("hash_index") for site in settings["site"]):
         asked["innodb_adaptive_hash_index"] = "OFF"
@@ -42,9 +45,9 @@ def server_settings(place: PrivateCopy, settings: Mapping[str, Any]) -> dict[str
 
 
 def inside(place: PrivateCopy, settings: Mapping[str, Any], seed: int) -> Windows:
-    """Run a server that records itself from its start on."""
+    """Run a server that records its own accesses from its start on; return its records and the windows' edges."""
     spool = place.folder / f"records-{seed}"
-    spool.unlink(missing_ok=True)  # Of an attempt with other sites.
+    spool.unlink(missing_ok=True)  # It may be left from an attempt with other sites.
     asked = {"required": True, "spool": {"path": str(spool), "limit_bytes": _SPOOL_BYTES}}
     trace = Recording(_sites(settings), place.build, asked, lambda event: None)
     try:
@@ -57,7 +60,7 @@ def inside(place: PrivateCopy, settings: Mapping[str, Any], seed: int) -> Window
 
 
 def by_links(place: PrivateCopy, settings: Mapping[str, Any], seed: int) -> Windows:
-    """Record by the kernel's links to a server that runs already, as `advise` attaches them."""
+    """Record a running server by the kernel's probes, as `advise` attaches them; return records and windows' edges."""
     spool = place.folder / f"records-{seed}"
     with place.server(server_settings(place, settings)) as server, attached(place, server, settings, spool) as trace:
         edges = proof.worked(server, place, seed)
@@ -68,7 +71,7 @@ def by_links(place: PrivateCopy, settings: Mapping[str, Any], seed: int) -> Wind
 def attached(
     place: PrivateCopy, server: PrivateServer, settings: Mapping[str, Any], spool: Path
 ) -> Iterator[LiveTrace]:
-    """Context manager for links to a server's sites."""
+    """Context manager that attaches the kernel's probes to a server's sites, and yields the trace."""
     binary, sites = Path(f"/proc/{server.pid}/root") / str(place.build.binary).lstrip("/"), _sites(settings)
     stop_us = live_trace.stop_us(place.family.flavour, "full")
     forks = place.family.flavour == "postgres"
@@ -78,7 +81,7 @@ def attached(
 
 
 def recorded(spool: Path, trace: LiveTrace, settings: Mapping[str, Any]) -> Records:
-    """End a trace and return its records. Raises EnvironmentLackingError for one that is not whole."""
+    """End a trace and return its records. Raises EnvironmentLackingError if they are incomplete."""
     return _records(spool, trace.finish(), settings)
 
 

@@ -1,8 +1,8 @@
-"""Finds the register with a page's address where no name leads to it: there it names resident pages alone.
+"""Finds the register that holds a page's address if names do not show it: its page must always be resident.
 
-A compiler keeps what a function looks up in any register. The core names the places around a site, and the registers
-that surely have an address there. Each is tried for a moment: it must be passed as often as the site, and the server's
-list of resident pages decides.
+A compiler may keep a value in any register. The core lists instructions around a site, and the registers that surely
+hold an address there. Each is tried for a moment. Its instruction must be executed as often as the site, and the pages
+at its addresses must be in the server's list of resident pages.
 """
 
 from __future__ import annotations
@@ -21,29 +21,33 @@ from bufferlab.learn.private_copy import PrivateCopy
 _STATEMENTS = 120
 _LEAST_RECORDS = 20
 _FREED, _LEAST_FREED = ["get_if_in_pool"], 5
-"""The kinds of a site that frees pages, which the load passes seldom; and the least records of it."""
+"""The access kinds of a site that frees pages, which a load executes rarely; and the least number of its records."""
 _RESIDENT = 0.97
-"""The least share of records whose page is listed before the load or after it; others name pages by chance."""
+"""The least fraction of records whose page is listed before or after the load; other registers match by chance."""
 REGISTERS = ("di", "si", "ax", "bx", "cx", "dx", "r8", "r9", "r10", "r11", "r12", "r13", "r14", "r15")
-"""The registers that may have a page that is one number."""
+"""The registers that may hold a page's number itself, if a page is identified by one number."""
 _AS_OFTEN = 0.002
-"""The largest share by which a place may be passed more or less often than the site."""
+"""The largest relative difference between the executions of an instruction and those of its site."""
 
 
 class _Try(NamedTuple):
-    """A place with a register; `rank` is lower for the site itself, and for registers that calls leave as they are."""
+    """An instruction and a register to try.
+
+    `rank` is lower for the site itself, and for registers that calls preserve.
+    """
 
     site: int
     rank: tuple[int, int]
     is_named: bool
-    """Whether a register names the page; else the place is only counted."""
+    """Whether a register holds the page; if not, only the executions of the instruction are counted."""
     settings: dict[str, Any]
 
 
 def found(place: PrivateCopy, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return settings with the registers that name pages; sites without one, or that no load passes, are left out.
+    """Return settings with the registers that hold page numbers.
 
-    Raises EnvironmentLackingError if the records are not whole.
+    Sites without such a register, or that no load executes, are left out. Raises EnvironmentLackingError if the records
+    are incomplete.
     """
     named: list[tuple[int, _Try]] = []
     with place.server(place.lesson.settings(place.build)) as server:
@@ -67,7 +71,7 @@ def found(place: PrivateCopy, settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _rounds(settings: Mapping[str, Any]) -> list[list[_Try]]:
-    """Return the tries of each round: a place has one register in a round, and the site itself is in each."""
+    """Return the tries of each round: one register for each instruction. The site itself is in every round."""
     rounds: list[list[_Try]] = []
     for number, site in enumerate(settings["site"]):
         places = {one["offset"]: one for one in site.get("tries", ())} if candidates.is_unknown(site) else {}
@@ -77,7 +81,7 @@ def _rounds(settings: Mapping[str, Any]) -> list[list[_Try]]:
         for rank, (offset, one) in enumerate(places.items()):
             pages = [_by_address(site, register) for register in one["registers"]]
             if rank == 0 and _has_one_number(site):
-                # A page that is one number may be in a register itself. No address is needed to look at that.
+                # A page that is identified by one number may be in a register itself. Trying that needs no address.
                 pages += [[f"%{register}"] for register in REGISTERS]
             for turn in range(max(len(pages), 1)):
                 if turn == len(rounds):
@@ -86,7 +90,7 @@ def _rounds(settings: Mapping[str, Any]) -> list[list[_Try]]:
                 fetch = [*pages[turn], *rest] if pages else ["\\0"] * len(site["fetch"])
                 at = {"offset": offset, "byte": one["byte"], "fetch": fetch}
                 rounds[turn].append(_Try(number, (rank, turn), bool(pages), at))
-        # The site itself is in each round.
+        # Add the site itself to every round.
         for turn, tries in enumerate(rounds):
             if any(one.site == number for one in tries) and not any(
                 one.site == number and one.rank[0] == 0 for one in tries
@@ -107,7 +111,7 @@ def _by_address(site: Mapping[str, Any], register: str) -> list[str]:
 def _tried(
     place: PrivateCopy, server: PrivateServer, settings: Mapping[str, Any], tries: list[_Try], number: int
 ) -> list[tuple[_Try, int, float]]:
-    """Return, of each try, how often the load passed it, and the share of resident pages."""
+    """Return for each try how often its instruction was executed, and the fraction of records with resident pages."""
     sites = [{name: one for name, one in settings["site"][each.site].items() if name != "tries"} | each.settings
              for each in tries]  # fmt: skip
     spool = place.folder / f"registers-{number}"
@@ -116,11 +120,11 @@ def _tried(
         pages = _resident(place, server)
         proof.mixed(server, place.lesson, 2 + number, _STATEMENTS)
         if any(each["kinds"] == _FREED for each in sites):
-            proof.edge(server, place)  # Purge frees pages, behind the load.
+            proof.edge(server, place)  # Purge frees pages after the load.
         pages |= _resident(place, server)
         records = recording.recorded(spool, trace, tried)
     hits: dict[int, list[bool]] = defaultdict(list)
-    # A page that is freed need not be in the pool. Small numbers seem to be pages of the first tablespace.
+    # A freed page need not be in the pool. Tablespace 0 does not count: small numbers look like its pages.
     anywhere = [each["kinds"] == _FREED for each in sites]
     spaces = {page[0] for page in pages}
     for site, page in zip(records.records["site"].tolist(), records.pages(records.records), strict=True):

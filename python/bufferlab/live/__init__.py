@@ -1,1 +1,1 @@
-"""Looks at a server that runs, without changing it: the misses of its pool, and the reads of other pool sizes."""
+"""Observes a running server without changing it: its pool's misses, and the reads that other pool sizes would have."""

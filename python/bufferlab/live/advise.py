@@ -1,7 +1,8 @@
-"""Looks at a server that runs for advice: its rates with nothing attached, then the tiers in turn, then the answer.
+"""Observes a running server and advises on its pool size: first without recorders, then with each recording tier.
 
-`prepare` attaches nothing, and raises an error if something forbids to attach. Then the command asks the user, and
-calls `advise`. All counts are those of `observe`, over one session.
+A tier is a set of page accesses that the kernel records: `misses` or `full`. `prepare` attaches no recorder, and raises
+an error if attaching is impossible. Then the command asks the user, and calls `advise`. All counts come from one
+session of `observe`.
 """
 
 from __future__ import annotations
@@ -36,12 +37,12 @@ if TYPE_CHECKING:
 
 FIRST_LOOK_S = 5
 ENOUGH_TURNOVERS = 10.0
-"""The tier `misses` has seen enough after this many evictions per frame that the largest size adds to the pool."""
+"""The tier `misses` ends after this many evictions for each frame that the largest size adds to the pool."""
 _SLACK_S = 60.0
-"""The seconds that a look may take longer than its stages, to read records and to ask for the pool's pages."""
+"""The seconds that an observation may take beyond its stages, to read records and to query the pool's pages."""
 _LISTS = 1 + len(constants.LIST_AT_SHARES)
 _COUNTS_CREATIONS = 15
-"""The last version of PostgreSQL that counts pages as read by which a relation grows (engines/postgres/look.py)."""
+"""The last version of PostgreSQL that counts pages added to a relation as read (engines/postgres/look.py)."""
 
 _ENDED_EARLY: Mapping[Ended, NotTold] = {
     "lost": NotTold("the kernel lost records, so that accesses are missing", "ask when the host is less busy"),
@@ -50,7 +51,7 @@ _ENDED_EARLY: Mapping[Ended, NotTold] = {
     ),
     "rate": NotTold("it came to more events than --max-cpu allows before a second was seen", "a larger --max-cpu"),
 }
-"""The reasons why an attachment that ended early has no answer, by its end, the gravest first."""
+"""Why an attachment that ended early has no answer, by the kind of its end, the most serious first."""
 
 Answer = Callable[
     [Sequence[Recorded], PoolFacts, Counted, Sequence[int], Sequence[int] | None], tuple[SizeEstimate, ...]
@@ -59,19 +60,19 @@ Answer = Callable[
 
 @dataclass(frozen=True)
 class Asked:
-    """The options of the user."""
+    """The user's options."""
 
     within_s: float
     tier: Tier
     sizes: tuple[SizeAsked, ...]
-    """The sizes that the user asks about; empty for the default sizes."""
+    """The pool sizes that the user asks about; empty for the default sizes."""
     max_cores: float
     look_inside: bool = False
 
 
 @dataclass(frozen=True)
 class Ready:
-    """The facts of the server and the plans of the tiers, before anything is attached."""
+    """The facts about the server and the plans of the tiers, before any recorder is attached."""
 
     session: Session
     facts: Facts
@@ -83,10 +84,10 @@ class Ready:
     manager: BufferManager | None
     settings: Mapping[str, int | str]
     idle: NotTold | None
-    """The reason why nothing will be attached; None if something will be."""
+    """The reason why no recorder will be attached; None if one will be."""
     pace: Pace
     inside: str
-    """Words on the cost and the times of asking which pages the pool holds; "" if the server is not asked."""
+    """Words on the cost and the times of querying which pages the pool holds; "" if this is not queried."""
 
 
 @dataclass(frozen=True)
@@ -103,13 +104,13 @@ class Advice:
     present: PoolFacts
     counted: Counted
     sizes: tuple[SizeEstimate, ...]
-    """The estimates, the smallest pool first, with one for the present size."""
+    """The estimates by rising pool size, including the present size."""
     cannot_say: tuple[NotTold, ...]
-    """Why no size other than the present one is judged; empty if other sizes were judged."""
+    """Why no size except the present one was judged; empty if other sizes were judged."""
     attached: tuple[Attached, ...]
     cost: tuple[TierCost, ...]
     memory_left: MemoryLeft | None
-    """The memory that the host or the server's cgroup has left, on top of the present pool; None if it is not known."""
+    """The memory that the host or the server's cgroup has free besides the present pool; None if unknown."""
 
     @property
     def present_bytes(self) -> int:
@@ -118,18 +119,18 @@ class Advice:
 
     @property
     def needs_restart(self) -> bool:
-        """Whether a change of the pool needs a restart: of PostgreSQL, whose reads are asked of the system."""
+        """Whether changing the pool's size needs a restart of the server, as it does on PostgreSQL."""
         return self.seen.facts.flavour == "postgres"
 
     @property
     def reads_are(self) -> Literal["asked of the system", "device reads"]:
-        """What a read of the pool is: one of the device where InnoDB reads past the page cache."""
+        """The meaning of a pool read: a device read if InnoDB bypasses the page cache, else one from the system."""
         is_direct = "DIRECT" in self.seen.facts.settings.get("innodb_flush_method", "").upper()
         return "device reads" if is_direct else "asked of the system"
 
     @property
     def not_looked_at(self) -> tuple[NotTold, ...]:
-        """What else the server did that is not known, so that its rules were not applied."""
+        """The other work of the server that is unknown, so that its rules were not applied."""
         return self.seen.inside.confounds_not_told
 
     @property
@@ -144,7 +145,7 @@ class Advice:
 
     @property
     def now(self) -> SizeEstimate:
-        """Return the reads of the present pool, as the server counted them."""
+        """Return the estimate for the present pool, as the server counted its reads."""
         return next(one for one in self.sizes if one.pool_size_bytes == self.present_bytes)
 
 
@@ -156,10 +157,10 @@ def prepare(
     sleep: Callable[[float], None] = time.sleep,
     server_pid: Callable[[Session, Facts], int | NotTold] = lambda session, facts: find(facts, session.peer),
 ) -> Ready:
-    """Look for a few seconds with nothing attached, and return the plan of the tiers.
+    """Observe the server for a few seconds without recorders, and return the plan of the tiers.
 
     Raises SpecError if options allow no answer, a tier would cost too much, or the tier `full` lacks a model of the
-    server or its sites. Raises EnvironmentLackingError if the server cannot be looked at, found on this host, or
+    server or its probe sites. Raises EnvironmentLackingError if the server cannot be observed, found on this host, or
     recorded. Tests replace `clock`, `sleep` and `server_pid`.
     """
     try:
@@ -197,14 +198,14 @@ def prepare(
 
 
 def _evictions_per_s(rows: Sequence[SampledRow]) -> float:
-    """Return the evictions a second of a full pool: as many as pages that are read or created."""
+    """Return the evictions per second of a full pool: as many as pages are read or created."""
     pages = sum(row.counts.get("pages_read", 0.0) + row.counts.get("pages_created", 0.0) for row in rows)
     return pages / (sum(row.seconds for row in rows) or 1.0)
 
 
 def _require_model(facts: Facts, manager: BufferManager | None, settings: Mapping[str, int | str]) -> None:
-    """Raise SpecError if the server has no model, or settings with which the model must not be believed."""
-    from bufferlab.models.predict import presumed_otherwise  # Imported late: only the tier `full` replays.
+    """Raise SpecError if the server has no model, or has settings for which the model is not valid."""
+    from bufferlab.models.predict import presumed_otherwise  # Import late: only the tier `full` replays.
 
     if manager is None:
         what = f"there is no model of {facts.engine} {facts.version}"
@@ -219,20 +220,20 @@ def _require_model(facts: Facts, manager: BufferManager | None, settings: Mappin
 
 
 def _model_of(facts: Facts) -> BufferManager | None:
-    """Return the model of a server; None without one."""
-    from bufferlab.models.predict import of_server  # Imported late: `observe` needs no models.
+    """Return the model of a server's buffer manager; None without one."""
+    from bufferlab.models.predict import of_server  # Import late: `observe` needs no models.
 
     return of_server(_server_of(facts))
 
 
 def _server_of(facts: Facts) -> Server:
-    from bufferlab.models.managers.declaration import Server  # Imported late, too.
+    from bufferlab.models.managers.declaration import Server  # Import late too.
 
     return Server(facts.flavour, ".".join(map(str, facts.numbers)))
 
 
 def _settings_of(facts: Facts, manager: BufferManager | None) -> dict[str, int | str]:
-    """Return the settings that a model obeys or presumes, by its names, where the server has them."""
+    """Return the server settings that a model uses or assumes, by the model's names, if the server has them."""
     names = (*manager.defaults, *manager.presumes, *manager.asks) if manager else ()
     prefix = "" if facts.flavour == "postgres" else "innodb_"
     told = {name: facts.settings.get(f"{prefix}{name}") for name in names}
@@ -242,7 +243,7 @@ def _settings_of(facts: Facts, manager: BufferManager | None) -> dict[str, int |
 def _pool_facts(
     facts: Facts, manager: BufferManager | None, settings: Mapping[str, int | str], rows: Sequence[SampledRow]
 ) -> PoolFacts:
-    """Return the pool, from the rows of the window and the server's settings."""
+    """Return the facts about the pool, from the rows of the window and the server's settings."""
     frames = _mean(rows, "pool_pages") or facts.pool_size_bytes / facts.page_size_bytes
     timed = [row for row in rows if "read_ms" in row.counts and row.counts.get("pages_read")]
     reads = sum(row.counts["pages_read"] for row in timed)
@@ -278,13 +279,16 @@ def advise(
     clock: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], None] = time.sleep,
 ) -> Advice:
-    """Attach the tiers in turn, and return the advice. If nothing was recorded, raise the error of attaching."""
+    """Attach the tiers one after another, and return the advice.
+
+    If nothing was recorded, raise the error of attaching.
+    """
     facts = ready.facts
     sizes = sizes_of(ready.asked.sizes, ready.asked.tier, facts.pool_size_bytes)
     held: list[pool_contents.Page] = []
 
     def before_full() -> None:
-        # If the server refuses, or its answer cannot be read, the estimate goes on without the pool's pages.
+        # If the server refuses, or its answer cannot be read, the estimate is made without the pool's pages.
         with suppress(Refused, Lost, *MISFITS):
             found = pool_contents.pages(ready.session.query, facts, look_inside=ready.asked.look_inside)
             held.extend([] if isinstance(found, NotTold) else found)
@@ -314,15 +318,15 @@ def advise(
 
 
 def _lists_buffers(facts: Facts, asked: Asked) -> bool:
-    """Return whether the server is asked which page each buffer holds while its calls are followed.
+    """Return whether to query which page each buffer holds while the server's calls are followed.
 
-    PostgreSQL is asked, unless that costs too much.
+    PostgreSQL is queried, unless that costs too much.
     """
     return facts.flavour == "postgres" and bool(pool_contents.cost(facts, look_inside=asked.look_inside))
 
 
 def _inside(facts: Facts, asked: Asked, *, is_full: bool) -> str:
-    """Return the words on the cost and the times of asking which pages the pool holds; "" if it is not asked."""
+    """Return words on the cost and the times of querying which pages the pool holds; "" if this is not queried."""
     at_end = pool_contents.cost(facts, look_inside=False)
     before = pool_contents.cost(facts, look_inside=asked.look_inside) if is_full else ""
     meanwhile = pool_contents.cost(facts, look_inside=asked.look_inside) if _lists_buffers(facts, asked) else ""
@@ -337,7 +341,7 @@ def _inside(facts: Facts, asked: Asked, *, is_full: bool) -> str:
 def _first_look(
     session: Session, facts: Facts, clock: Callable[[], float], sleep: Callable[[float], None]
 ) -> list[SampledRow]:
-    """Return the rows of FIRST_LOOK_S seconds in which nothing is attached. Raises Refused and Lost."""
+    """Return the rows of FIRST_LOOK_S seconds without recorders. Raises Refused and Lost."""
     window = LookWindow(lambda grown: session.look.derive(grown, facts), clock())
     window.connected(window.begun_s, facts.identity)
     for place in range(FIRST_LOOK_S + 1):
@@ -389,14 +393,14 @@ def _advice(
 
 
 def _timed(one: SizeEstimate, read_us: float | None) -> SizeEstimate:
-    """Return an estimate with its time of reading added, at the latency that was seen."""
+    """Return an estimate with its reading time added, computed with the observed latency of a read."""
     if one.reads_per_s is None or read_us is None:
         return one
     return replace(one, read_ms_per_s=one.reads_per_s * read_us / 1000)
 
 
 def _without_creations(one: Attached, facts: Facts) -> Sequence[SampledRow]:
-    """Return the rows of an attachment. If the server counts created pages as read, they are subtracted from its reads.
+    """Return the rows of an attachment, with created pages subtracted from reads if the server counts them as reads.
 
     Sessions of PostgreSQL report late, so the mean rate of creations is subtracted from each row, which may then be
     below zero.
@@ -420,9 +424,9 @@ def _unrecorded(attachments: Attachments) -> NotTold:
 
 
 def _recorded_reads(attached: Sequence[Attached], begun_s: float) -> float | None:
-    """Return the number of reads recorded in the seconds that the rows of the attachments cover.
+    """Return the number of reads recorded in the seconds that the attachments' rows cover.
 
-    The result is None unless all attachments recorded calls.
+    Return None unless all attachments recorded calls.
     """
     found = 0
     for one in attached:
@@ -434,8 +438,9 @@ def _recorded_reads(attached: Sequence[Attached], begun_s: float) -> float | Non
 
 
 def count(rows: Sequence[SampledRow]) -> Counted:
-    """Return the sums of the counts of these rows. The unit of work is a transaction if there were any, else a
-    statement.
+    """Return the sums of the counts of these rows.
+
+    The unit of work is a transaction if any were counted, else a statement.
     """
     sums = {name: sum(row.counts.get(name, 0.0) for row in rows)
             for name in ("pages_read", "page_gets", "transactions", "statements")}  # fmt: skip

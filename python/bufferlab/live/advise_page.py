@@ -1,4 +1,4 @@
-"""Makes the report of advice, which every output format draws, and the table of its sizes for CSV."""
+"""Builds the report of `advise`, which every output format draws, and the table of sizes for CSV."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from bufferlab.units import format_bytes, format_duration, format_percent
 
 _CANNOT = "cannot say"
 _LITTLE = 0.01
-"""The least share of bytes read into other memory than the pool's that the limits mention."""
+"""If less than this fraction of the bytes read went into other memory than the pool's, the limits do not mention it."""
 _HEADS = ("Pool", "Reads/s", "95 % bounds", "Change", "Reading, ms/s", "Writes/s", "Of the present", "Tier")
 _NUMBERS = (
     "Pool",
@@ -37,7 +37,7 @@ _NUMBERS = (
     "Tier",
     "Why not",
 )
-"""The heads of the table for readers, and of that for programs."""
+"""The column headers of the table for readers, and of the one for programs."""
 
 
 def as_report(advice: Advice, *, is_interrupted: bool = False) -> Report:
@@ -63,23 +63,23 @@ def as_report(advice: Advice, *, is_interrupted: bool = False) -> Report:
 
 
 def _asked(advice: Advice) -> str:
-    """Return the words on the sizes: larger, smaller, or both."""
+    """Return in words which sizes were judged: larger, smaller, or both."""
     smaller = any(one.pool_size_bytes < advice.present_bytes for one in advice.others)
     larger = any(one.pool_size_bytes > advice.present_bytes for one in advice.others)
     return " or ".join(word for word, is_one in (("a larger", larger), ("a smaller", smaller)) if is_one) or "another"
 
 
 def _spent(one: TierCost) -> str:
-    """Return the words on the processor time of a tier by the number of its events."""
+    """Return in words the processor time of a tier, computed from the number of its events."""
     server, ours = (format_percent(value) for value in (one.by_events_cores, one.ours_cores))
     return f"recording ({one.tier}) took {server} of a processor from the server and {ours} for itself"
 
 
 def cost(one: TierCost) -> str:
-    """Return the sentence on the cost of a tier, measured and foretold.
+    """Return the sentence on the measured and the predicted cost of a tier.
 
-    If the interval of the measured cost is too wide, it says so. If it lies above twice the cost by events, it says
-    that other work on the host may be in it.
+    If the measured cost's interval is too wide, the sentence says so. If it lies above twice the cost computed from the
+    events, the sentence says that other work on the host may be included.
     """
     foretold = f"foretold {format_percent(one.foretold_cores)}"
     ours = f"the recorder itself took {format_percent(one.ours_cores)}."
@@ -100,7 +100,7 @@ def cost(one: TierCost) -> str:
 
 
 def _panel(advice: Advice) -> Table:
-    """Return the table next to the figure: each size's reads with bounds and the change."""
+    """Return the table next to the figure: each size's reads with bounds, and the change."""
     rows = []
     for one in advice.sizes:
         told = sentence.verdict(one, advice)
@@ -115,7 +115,7 @@ def _panel(advice: Advice) -> Table:
 
 
 def _load(seen: Seen) -> list[Section]:
-    """Return the chapter with the load while the server was watched; [] if no second was seen."""
+    """Return the chapter with the load during the observation; [] if no second was sampled."""
     if not seen.window.rows:
         return []
     figure = misses_figure(seen)
@@ -123,9 +123,10 @@ def _load(seen: Seen) -> list[Section]:
 
 
 def sizes_table(advice: Advice, *, with_reasons: bool = False) -> Table:
-    """Return the table of sizes: reads with their bounds, change, and time of reading.
+    """Return the table of sizes: reads with their bounds, change, and reading time.
 
-    `with_reasons` is for programs: changes are in reads a second, and a last column says why a size is not judged.
+    With `with_reasons` the table is for programs: changes are in reads per second, and a last column says why a size is
+    not judged.
     """
     of_cells = _numbers if with_reasons else _cells
     rows = [Row(of_cells(one, advice), _mark(one, advice)) for one in advice.sizes]
@@ -145,7 +146,7 @@ def _is_bound(one: SizeEstimate) -> bool:
 
 
 def _cells(one: SizeEstimate, advice: Advice) -> tuple[str, ...]:
-    """Return the cells of a size for readers. If a size has no number, the column of changes says why."""
+    """Return the table cells of a size for readers. If a size has no estimate, the column of changes says why."""
     has_bounds = one.cannot_say is None and one.low is not None and one.reads_per_s is not None
     return (
         format_bytes(one.pool_size_bytes),
@@ -160,7 +161,7 @@ def _cells(one: SizeEstimate, advice: Advice) -> tuple[str, ...]:
 
 
 def _numbers(one: SizeEstimate, advice: Advice) -> tuple[str, ...]:
-    """Return the cells of a size for programs."""
+    """Return the table cells of a size for programs."""
     return (
         format_bytes(one.pool_size_bytes),
         *map(words.number, (one.reads_per_s, one.low, one.high)),
@@ -173,7 +174,7 @@ def _numbers(one: SizeEstimate, advice: Advice) -> tuple[str, ...]:
 
 
 def _at_least(value: float | None) -> str:
-    """Return a lower bound, rounded down as in the sentence; "" without one."""
+    """Return a lower bound as text, rounded down as in the sentence; "" without one."""
     return "" if value is None else sentence.few_digits(value, math.floor)
 
 
@@ -190,7 +191,7 @@ def _number_or_nothing(value: float | None) -> str:
 
 
 def _change(one: SizeEstimate, advice: Advice) -> str:
-    """Return the cell with a size's reads a second minus the present ones."""
+    """Return the cell with a size's reads per second minus the present ones."""
     present = advice.now.reads_per_s
     if one.reads_per_s is None or present is None or one.pool_size_bytes == advice.present_bytes:
         return words.NOTHING
@@ -203,9 +204,9 @@ def _mark(one: SizeEstimate, advice: Advice) -> Any:
 
 
 def _figure(advice: Advice) -> Figure | None:
-    """Return the figure of reads a second over sizes: bounds shaded, the present size and the memory marked.
+    """Return the figure of reads per second over sizes, with shaded bounds; the present size and the memory are marked.
 
-    The result is None if fewer than two sizes were judged.
+    Return None if fewer than two sizes were judged.
     """
     told = [one for one in advice.sizes if one.cannot_say is None]
     if len(told) < 2:
@@ -215,7 +216,7 @@ def _figure(advice: Advice) -> Figure | None:
     room, largest = advice.largest_bytes, told[-1].pool_size_bytes
     if room is not None and room <= largest:
         marks.append(Mark(float(room), f"memory there is: {format_bytes(room)}", 1, dashed=True))
-    # A size without bounds, such as the present one, has a band of no width.
+    # For a size without bounds, such as the present one, the band has no width.
     lows = tuple(dot.mean if dot.ci_low is None else dot.ci_low for dot in dots)
     highs = tuple(dot.mean if dot.ci_high is None else dot.ci_high for dot in dots)
     plot = PointsPlot(
@@ -276,12 +277,12 @@ def _sections(advice: Advice) -> tuple[Section, ...]:
         "than the recording takes."
     )
     told = (Section("cost", "What it cost", intro, (attached, measured)),) if rows else ()
-    # A terminal does not show the sections from inside the server, because the answer would scroll out of sight.
+    # A terminal does not show the sections on the server's inside, because the answer would scroll out of sight.
     return (*told, *(replace(one, blocks=tuple(map(_page_only, one.blocks))) for one in inside_sections(advice.seen)))
 
 
 def _measured(one: TierCost) -> str:
-    """Return the cell with the measured cost of a tier, if its interval is narrow enough."""
+    """Return the cell with the measured cost of a tier, if its confidence interval is narrow enough."""
     return format_percent(one.server_cores) if one.is_told and one.server_cores is not None else words.NOTHING
 
 
@@ -344,7 +345,7 @@ def _limits(advice: Advice) -> list[str]:
 
 
 def _widened(advice: Advice) -> list[str]:
-    """Return the sentences on the errors, a late purge and other speeds that the bounds of smaller pools include."""
+    """Return sentences on why bounds of smaller pools are wider: method errors, a late purge, and other speeds."""
 
     def shares(of: Callable[[SizeEstimate], float | None]) -> str:
         told = [(one, share) for one in advice.others if (share := of(one)) is not None]
@@ -372,9 +373,9 @@ def _widened(advice: Advice) -> list[str]:
 
 
 def _waiting(advice: Advice) -> list[str]:
-    """Return the sentence on the waiting for reads at each size whose reads are known; [] without such a size.
+    """Return the sentence on the time spent reading at each size whose reads are known; [] without such a size.
 
-    A read takes as long as that of a fast or of a slow SSD.
+    It is computed for the read times of a fast and of a slow SSD.
     """
     low, high = sentence.READ_MS
     told = [one for one in advice.sizes if one.cannot_say is None and one.reads_per_s is not None]
@@ -389,7 +390,7 @@ def _waiting(advice: Advice) -> list[str]:
 
 
 def _page_cache(advice: Advice) -> str:
-    """Return the words on the share of the reads that the page cache served."""
+    """Return words on the fraction of the reads that the page cache served."""
     host = advice.seen.inside.host
     share = None if isinstance(host, NotTold) else host.page_cache_ratio
     return (
@@ -400,7 +401,7 @@ def _page_cache(advice: Advice) -> str:
 
 
 def _refusals(advice: Advice) -> list[str]:
-    """Return a sentence for each reason, with the sizes that cannot be judged for it."""
+    """Return a sentence for each reason that prevents judging, with the sizes that it concerns."""
     sizes: dict[str, list[str]] = {}
     for one in advice.others:
         if one.cannot_say:

@@ -1,11 +1,11 @@
-"""Attaches and detaches tiers by a plan of stages, while an observation samples the server once a second.
+"""Attaches and detaches recorders by a plan of stages, while an observation samples the server once a second.
 
-`Attachments` is the observation's listener and its request to stop. A tier begins and ends right after a sample, so
+`Attachments` is the observation's listener, and may request its end. A tier begins and ends right after a sample, so
 that the rows between are its window. Between samples it asks the recorder whether it is still attached.
 
-The memory that is left limits the recorder's file and the growth of the pool. It is MemAvailable of the host (proc(5)),
-and for each cgroup above the server its limit minus its use, without file pages that the kernel reclaims first
-(inactive_file: admin-guide/cgroup-v2.rst, cgroup-v1/memory.rst).
+The free memory limits the recorder's file and the growth of the pool. It is MemAvailable of the host (proc(5)), and for
+each cgroup above the server its limit minus its use, without file pages that the kernel reclaims first (inactive_file:
+admin-guide/cgroup-v2.rst, cgroup-v1/memory.rst).
 """
 
 from __future__ import annotations
@@ -38,24 +38,24 @@ _GIVEN_BACK = {1: "total_inactive_file", 2: "inactive_file"}
 
 @dataclass(frozen=True)
 class MemoryLeft:
-    """The memory that is left, and who limits it."""
+    """The free memory, and whether the host or a cgroup limits it."""
 
     size_bytes: int
     by: Literal["host", "cgroup"]
 
 
 def left(pid: int) -> MemoryLeft | None:
-    """Return the memory that a server may still take, and who limits it; None if unknown."""
+    """Return the memory that a server may still take, and what limits it; None if unknown."""
     return least(Path("/proc/meminfo"), groups_of(pid))
 
 
 def least(meminfo_file: Path, groups: Iterable[tuple[Literal[1, 2], Path]]) -> MemoryLeft | None:
-    """Return the smallest of the host's and the cgroups' free memory. `groups` are versions and folders of cgroups."""
+    """Return the least free memory of the host and the cgroups. `groups` has versions and folders of cgroups."""
     host_bytes = meminfo.available_bytes(meminfo_file)
     found = [] if host_bytes is None else [MemoryLeft(host_bytes, "host")]
     for version, folder in groups:
         limit, used = _FILES[version]
-        with suppress(OSError, ValueError):  # A group without a limit says "max", and the root has no such file.
+        with suppress(OSError, ValueError):  # A cgroup without a limit has "max", and the root has no such file.
             kept = int((folder / used).read_text()) - _given_back(folder, _GIVEN_BACK[version])
             found.append(MemoryLeft(max(0, int((folder / limit).read_text()) - max(0, kept)), "cgroup"))
     return min(found, key=lambda one: one.size_bytes, default=None)
@@ -67,22 +67,24 @@ def _given_back(folder: Path, name: str) -> int:
 
 
 _PATIENCE_S = 3.0
-"""The most seconds that a stage is prolonged if no sample comes."""
+"""The most seconds by which a stage is prolonged if no sample comes."""
 _OF_DISK, _OF_MEMORY, _MOST_BYTES = 4, 8, 1 << 30
-"""The recorder's file may take a quarter of its disk's free space, an eighth of the memory that is left, and at most
-1 GiB. Numbering its pages takes memory of about twice the file's size, which the server needs too."""
+"""Limits of the recorder's file: a quarter of its disk's free space, an eighth of the free memory, and 1 GiB.
+
+Numbering its pages takes memory of about twice the file's size, which the server needs too.
+"""
 _UNEVEN_S = 0.3
-"""If a row's seconds differ by more than this from the time since the last row, its processor time is not used."""
+"""A row's processor time is ignored if its seconds differ by more than this from the time since the last row."""
 
 
 class Tracing(Protocol):
-    """The way to attach to a server that runs (live_trace.py)."""
+    """The functions that attach a recorder to a running server (live_trace.py)."""
 
     def plan(self, pid: int, facts: Facts, tier: Tier) -> LivePlan:
         """Return the plan of a tier; attach nothing. Raises the errors of `live_trace.plan`."""
 
     def attach(self, plan: LivePlan, spool: Path, *, events_per_s_max: float, limit_bytes: int) -> LiveTrace:
-        """Attach, and return the trace. Accesses go into the file `spool`, which gets at most `limit_bytes`.
+        """Attach a recorder, and return the trace. Accesses go into the file `spool`, of at most `limit_bytes`.
 
         Raises the errors of `live_trace.attach`.
         """
@@ -92,53 +94,53 @@ class Tracing(Protocol):
 
 
 class Shown(Protocol):
-    """The display of the progress."""
+    """The progress display."""
 
     def say(self, text: str) -> None:
         """Show a line of text."""
 
     def at(self, what: str, done: float, left_s: float) -> None:
-        """Show the stage, the share of the look that is done, and the seconds left."""
+        """Show the stage, the completed fraction of the observation, and the seconds left."""
 
 
 @dataclass(frozen=True)
 class Attached:
-    """One attachment: its record, and the rows of the seconds that lie in it."""
+    """One attachment: its record, and the rows of the seconds within it."""
 
     PRINTED: ClassVar = ("recorded.tier", "recorded.seconds", "recorded.ended", "stops", "events")
 
     recorded: Recorded
     rows: tuple[SampledRow, ...]
     stops: int
-    """How many stops or calls of the server were recorded while it was attached."""
+    """The number of probe stops or calls of the server that were recorded during the attachment."""
     attached_s: float
-    """The seconds from attaching to detaching; the recorder's window, in which it knew all frames, is shorter."""
+    """The seconds from attaching to detaching. The recorder's window, in which it knew all frames, is shorter."""
     events: Mapping[str, int]
     """The number of recorded events by kind; docs/page-trace.md lists the kinds."""
 
 
 @dataclass(eq=False)
 class Attachments:
-    """The attachments of one observation, one after another. `close` detaches if something is attached."""
+    """The attachments of one observation, one after another. `close` detaches the one that is attached."""
 
     planned: tuple[Stage, ...]
     plans: Mapping[Tier, LivePlan]
     tracing: Tracing
     max_cores: float
-    """The most processors that a tier may take of the server."""
+    """The most processors that a tier may use of the server."""
     pace: Pace
-    """How long the stages take, with the evictions after which `misses` has seen enough."""
+    """The lengths of the stages, and the evictions after which `misses` ends."""
     processors: Processors | None
     stop: Stop
     shown: Shown
     clock: Callable[[], float]
     before_full: Callable[[], None] | None
-    """A function that is called once, right before the tier `full` is attached for the first time; None afterwards."""
+    """A function that is called once, right before the first attachment of the tier `full`; None afterwards."""
     list_buffers: Callable[[LiveTrace], None] | None = None
-    """A function that is called a few times while `misses` is attached; None: the server does not list its buffers."""
+    """A function that is called a few times while `misses` is attached; None if the buffers cannot be listed."""
     is_over: bool = False
     is_away: bool = False
-    """Whether the recorder saw that the server ended."""
+    """Whether the recorder noticed that the server ended."""
     failed: BufferlabError | None = None
     """The error of a tier that could not be attached or read; None if there was none."""
     attached: list[Attached] = field(default_factory=list)
@@ -147,22 +149,22 @@ class Attachments:
     """When the first stage began, by `clock`; None before the first row."""
     _place: int = 0
     _limit: int = 0
-    # Infinite until the first row, because the first stage begins after the questions at the observation's beginning.
+    # Infinite until the first row, because the first stage begins after the queries at the observation's beginning.
     _due_s: float = math.inf
     _last_s: float | None = None
     _trace: LiveTrace | None = None
     _file: IO[bytes] | None = None
-    """The recorder's file, while something is attached. It has no name, so a kill of this process leaves none."""
+    """The recorder's file during an attachment. It is unnamed, so that killing this process leaves no file."""
     _rows: list[SampledRow] = field(default_factory=list)
     _lists_due_s: list[float] = field(default_factory=list)
-    """The times at which the server is to be asked for its buffers, in order."""
+    """The times at which to query the server's buffers, in order."""
     _is_fresh: bool = False
     """Whether no row has come since the tier was attached."""
     _attached_s: float = 0.0
     """When the trace was attached, by `clock`."""
 
     def row(self, row: SampledRow, window: LookWindow) -> None:
-        """Keep the row, and go on to the next stage if this one has ended."""
+        """Store the row, and go on to the next stage if this one has ended."""
         self._keep(row)
         now_s = self.clock()
         if self._trace and self.list_buffers and self._lists_due_s and now_s >= self._lists_due_s[0]:
@@ -193,7 +195,7 @@ class Attachments:
 
     @property
     def requested(self) -> bool:
-        """Return whether the observation must end. Before that, ask the recorder, and end a stage that is overdue."""
+        """Return whether the observation must end. First check the recorder, and end a stage that is overdue."""
         if self._trace:
             state = str(self._trace.told()["state"])
             if state != "attached" or self.stop.requested or self.clock() > self._due_s + _PATIENCE_S:
@@ -203,7 +205,7 @@ class Attachments:
         return self.is_over or self.stop.requested
 
     def close(self) -> None:
-        """Detach if something is still attached."""
+        """Detach the recorder if it is still attached."""
         if self._trace:
             self._detach(str(self._trace.told()["state"]))
 
@@ -211,7 +213,7 @@ class Attachments:
         now_s, last_s = self.clock(), self._last_s
         self._last_s = now_s
         stage = self.planned[min(self._place, len(self.planned) - 1)]
-        # A second in which a tier was attached or detached belongs to neither stage.
+        # The second in which a tier was attached or detached counts for no stage.
         is_whole, self._is_fresh = (self._trace is not None) == (stage.tier is not None) and not self._is_fresh, False
         if self._trace and is_whole:
             self._rows.append(row)
@@ -240,7 +242,7 @@ class Attachments:
         stage = self.planned[self._place]
         if stage.tier:
             self._attach(stage.tier)
-        # The stage's time counts from now, because reading a record, asking for pages and attaching may take seconds.
+        # The stage's time starts now, because reading a record, querying pages and attaching may take seconds.
         now_s = self.clock()
         self._due_s = now_s + stage.seconds
         after_s = (constants.LIST_AT_S, *(share * stage.seconds for share in constants.LIST_AT_SHARES))
@@ -261,7 +263,7 @@ class Attachments:
                 limit_bytes=_limit_bytes(Path(tempfile.gettempdir())),
             )
         except BufferlabError as error:
-            # If this error were raised here, the observation would take it for the server's refusal.
+            # If this error were raised here, the observation would mistake it for the server's refusal.
             self.failed, self.is_over = error, True
             if self._file:
                 self._file.close()
@@ -296,9 +298,9 @@ class Attachments:
             self._give_up(found.recorded.tier, attached_s)
 
     def _give_up(self, tier: Tier, attached_s: float) -> None:
-        """Say that a tier came to too many events, and strike out its windows to come if it did so before.
+        """Report that a tier had too many events; if it happened before, cancel the tier's remaining windows.
 
-        One burst of a fifth of a second ends its window alone; a second one ends the tier.
+        One burst of a fifth of a second ends only its window; a second one ends the tier.
         """
         later = self.planned[self._place + 1 :]
         is_first = sum(one.recorded.tier == tier and one.recorded.ended == "rate" for one in self.attached) == 1
@@ -316,7 +318,7 @@ class Attachments:
 
 
 def _nameless() -> IO[bytes]:
-    """Return a new file below TMPDIR without a name. Raises EnvironmentLackingError if it cannot be made."""
+    """Return a new unnamed file below TMPDIR. Raises EnvironmentLackingError if it cannot be created."""
     try:
         return tempfile.TemporaryFile(buffering=0)
     except OSError as error:
@@ -325,7 +327,7 @@ def _nameless() -> IO[bytes]:
 
 
 def _limit_bytes(folder: Path) -> int:
-    """Return the most bytes of the recorder's file in a folder, by the free space on its disk and the free memory."""
+    """Return the size limit of the recorder's file in a folder, by free disk space and free memory."""
     free = left(os.getpid())
     of_memory = free.size_bytes // _OF_MEMORY if free else _MOST_BYTES
     return max(1, min(_MOST_BYTES, shutil.disk_usage(folder).free // _OF_DISK, of_memory))

@@ -1,4 +1,4 @@
-"""The types that all parts of the advice share; bounds of 95 %, and the slices of time from which they are made.
+"""Types that all parts of the advice share, the 95 % bounds, and the time slices from which they are computed.
 
 Bounds come from resampling slices (block bootstrap), with the error of the method added. Slices keep dependent events
 together: Künsch, "The jackknife and the bootstrap for general stationary observations", Annals of Statistics 17(3),
@@ -22,12 +22,12 @@ from bufferlab.stats.estimate import quantile_of_t
 from bufferlab.traces.page_trace import number_of
 
 ToldBy = Tier | Literal["counted"]
-"""The tier from which an estimate was made; "counted" for one from the server's counters."""
+"""The tier from which an estimate was made; "counted" if it comes from the server's counters."""
 
 
 @dataclass(frozen=True)
 class PoolFacts:
-    """The pool as the server reports it."""
+    """The facts about the pool that the server reports."""
 
     PRINTED: ClassVar = ("pool_size_bytes", "pool_pages", "data_pages", "page_size_bytes")
 
@@ -35,20 +35,23 @@ class PoolFacts:
     model: str
     """The name of the model of the server's buffer manager; "" if bufferlab has none for its version."""
     settings: Mapping[str, int]
-    """The settings that the model obeys or asks for, by the model's names."""
+    """The settings that the model uses or checks, by the model's names."""
     page_size_bytes: int
     pool_pages: int
-    """The frames of the pool now."""
+    """The present number of frames in the pool."""
     data_pages: float | None = None
-    """The mean number of pages of data in the pool over the window; None if the server does not report it."""
+    """The mean number of data pages in the pool over the window; None if the server does not report it."""
     read_us: float | None = None
-    """The mean microseconds of a page read in the window; None if the server does not count them, or read nothing."""
+    """The mean time of a page read in the window, in us; None if the server does not time reads, or read nothing."""
     version: str = ""
     """The server's version, such as "8.0.41"."""
     pool_size_bytes: int | None = None
-    """The bytes that the server names as its pool's. None: frames follow from the page size."""
+    """The pool's bytes as the server reports them; None to compute frames from the page size."""
     by_server: Callable[[int], int] | None = None
-    """Returns the frames of a pool of this many bytes by the server's arithmetic; None: in proportion to the bytes."""
+    """A function that returns the frames of a pool of this many bytes, computed as the server does.
+
+    None: the frames are proportional to the bytes.
+    """
 
     def frames(self, pool_size_bytes: int) -> int:
         """Return the frames of a pool of this size, in proportion to the server's present pool."""
@@ -60,55 +63,56 @@ class PoolFacts:
 
 @dataclass(frozen=True)
 class Counted:
-    """The server's own counters over the window that was recorded."""
+    """The server's own counters over the recorded window."""
 
     seconds: float
     reads: float
     gets: float
     units: float
-    """The number of transactions or statements, as `unit` says."""
+    """The number of transactions or statements; `unit` names which."""
     unit: Literal["transaction", "statement"]
     recorded_reads: float | None = None
-    """The reads that were recorded in the same seconds; None if an attachment did not record the times of reads."""
+    """The reads recorded in the same seconds; None if an attachment did not record the times of reads."""
     writes: float | None = None
     """The pages that the server wrote; None if it does not count them."""
 
 
 @dataclass(frozen=True)
 class SizeEstimate:
-    """The reads a second of a pool of some size, or why they are not known.
+    """The reads per second of a pool of one size, or why they are unknown.
 
-    Three forms: a value with its bounds; no value and `high` alone, without a reason: fewer reads than that; a reason.
-    With a reason `high` may stand too: more reads than that cannot be, because a larger pool reads no more.
+    There are three forms. A value has its bounds. Without a value and a reason, `high` alone means fewer reads than
+    that. A reason may come with `high`: the reads cannot exceed it, because a larger pool reads no more.
     """
 
     pool_size_bytes: int
     reads_per_s: float | None
     low: float | None
     high: float | None
-    """`low` and `high` are the bounds of 95 % of the reads a second; None without an estimate."""
+    """The upper 95 % bound of the reads per second; `low` is the lower one. None without an estimate."""
     tier: ToldBy
     cannot_say: NotTold | None = None
     longest_pages: int | None = None
-    """The most added frames for which the window saw enough evictions; None but for the tier `misses`."""
+    """The most added frames for which the window had enough evictions; None except for the tier `misses`."""
     own_error: float | None = None
-    """The error of the model's reads at the present size, where 0.01 is 1 %; None but for the tier `full`."""
+    """The model's relative error in reads at the present size (0.01 is 1 %); None except for the tier `full`."""
     turnovers: float | None = None
-    """How many times the recorded accesses fill a pool of this size; None but for the tier `full`."""
+    """How many times the recorded accesses fill a pool of this size; None except for the tier `full`."""
     late_purge_share: float | None = None
-    """The share of reads that a late purge would add, which `high` includes.
+    """The fraction of reads that a late purge would add; `high` includes it.
 
-    None but for the tier `full`, and if purge cannot fall behind.
+    None except for the tier `full`, and if purge cannot fall behind.
     """
     speed_share: float | None = None
-    """The share by which reads differ between a slower load and one of twice the speed; `low` and `high` include it.
+    """The relative difference in reads between a slower load and one of twice the speed; `low` and `high` include it.
 
-    None but for the tier `full` of InnoDB with `innodb_old_blocks_time` above 0, and if the speed hardly matters.
+    It is set only for the tier `full` of InnoDB with `innodb_old_blocks_time` above 0, and if the speed matters; else
+    None.
     """
     read_ms_per_s: float | None = None
-    """The milliseconds of reading in a second, at the mean time of a read that was seen.
+    """The milliseconds of reading per second, computed with the observed mean time of a read.
 
-    None without `reads_per_s`, or if the server does not count the time of reads.
+    None without `reads_per_s`, or if the server does not time reads.
     """
     writes_low_per_s: float | None = None
     """The least and the most pages that a pool of this size writes a second (page_writes.py).
@@ -122,7 +126,7 @@ Floats = NDArray[np.float64]
 
 
 def weights(slices: int) -> Floats:
-    """Return how often each resample draws each slice: one row for each resample, with a fixed seed."""
+    """Return how often each resample draws each slice: one row for each resample, from a fixed seed."""
     drawn = np.random.default_rng(constants.SEED).multinomial(slices, np.full(slices, 1 / slices), constants.RESAMPLES)
     return drawn.astype(np.float64)
 
@@ -143,7 +147,7 @@ def scatter(slices: int, of: Callable[[Floats], Floats]) -> float:
 
 
 def around(value: float, scattered: float, method: float) -> tuple[float, float]:
-    """Return the bounds of a value, from half the width by its scatter and the error of the method."""
+    """Return the bounds of a value, from its scatter (as half a width) and the error of the method."""
     half = hypot(scattered, method)
     return max(0.0, value - half), value + half
 
@@ -158,10 +162,10 @@ def halves_differ(first: Floats, second: Floats, least: float) -> bool:
 
 @dataclass(frozen=True)
 class Cut:
-    """The rows of several windows, cut into slices of about equal length, which are numbered through all windows."""
+    """The rows of several windows, cut into slices of about equal length. Slices are numbered through all windows."""
 
     ends: tuple[NDArray[np.intp], ...]
-    """For each window, the row after each of its slices."""
+    """For each window, the index of the first row after each of its slices."""
     seconds: Floats
     """The seconds of each slice."""
     reads: Floats
@@ -192,9 +196,9 @@ def cut(windows: Sequence[Recorded]) -> Cut:
 
 
 def changing_load(found: Cut) -> NotTold | None:
-    """Return the reason that the halves of the windows differ too much in reads a second.
+    """Return a reason if the halves of the windows differ too much in reads per second.
 
-    The result is None if they agree, or if a half has fewer than two slices.
+    Return None if they agree, or if a half has fewer than two slices.
     """
     rates = found.reads / np.maximum(found.seconds, 1e-9)
     half = len(rates) // 2

@@ -1,4 +1,4 @@
-"""Lists PostgreSQL's buffers by its view pg_buffercache, so that the recorder knows frames that no call has shown.
+"""Lists PostgreSQL's buffers through pg_buffercache, so that the recorder knows frames that no call has shown yet.
 
 Rows of the view number buffers, and name pages by relation. Calls name pages by device and inode of a segment's file,
 so this module translates. The recorder finds out where in memory buffer 0 is (frames/names.rs).
@@ -24,9 +24,9 @@ SELECT bufferid, reltablespace, reldatabase, relfilenode, relforknumber, relbloc
 FROM {place}.pg_buffercache WHERE relfilenode IS NOT NULL"""
 _SEGMENT = Question("SELECT setting FROM pg_catalog.pg_settings WHERE name = 'segment_size' AND unit = '8kB'", _SUBJECT)
 _DEFAULT, _GLOBAL = 1663, 1664
-"""The numbers of the tablespaces whose files are inside the data directory (pg_tablespace.dat)."""
+"""The OIDs of the tablespaces whose files are inside the data directory (pg_tablespace.dat)."""
 _FORKS = ("", "_fsm", "_vm", "_init")
-"""The ending of a file's name for each fork, by the fork's number (relpath.c)."""
+"""The file name suffix of each fork, indexed by the fork's number (relpath.c)."""
 
 
 @dataclass(frozen=True)
@@ -34,13 +34,13 @@ class BufferList:
     """The pages in a pool's buffers at one moment."""
 
     asked_ns: int
-    """The moment before the question was asked, on the monotonic clock."""
+    """The time just before the query, on the monotonic clock."""
     files: list[tuple[int, int]]
-    """(number of the device in the kernel's form, inode) of each file."""
+    """The (device number as the kernel encodes it, inode) of each file."""
     buffer: NDArray[np.uint32]
     """The number of each buffer, counted from 0."""
     file: NDArray[np.uint32]
-    """The file of each buffer's page, as a place in `files`."""
+    """The file of each buffer's page, as an index into `files`."""
     page: NDArray[np.uint32]
     """The number of each buffer's page in its file."""
 
@@ -50,7 +50,7 @@ def listed(
 ) -> BufferList | NotTold:
     """Return the buffers of a server whose first process is `pid`, or why they are unknown.
 
-    Errors other than the server's refusal are not caught.
+    Exceptions other than the server's refusal pass through.
     """
     place = postgres.pool_place(query)
     if isinstance(place, NotTold):
@@ -68,7 +68,7 @@ def listed(
     segments = np.column_stack((table[:, 1:5], table[:, 5] // segment_pages))
     wanted, of_row = np.unique(segments, axis=0, return_inverse=True)
     found = [_file(proc / str(pid), *(int(number) for number in one)) for one in wanted]
-    # Rows whose file is gone, or invisible to us, are left out.
+    # Rows whose file is deleted, or not visible to us, are left out.
     is_found = np.array([one is not None for one in found], bool)
     numbers = np.cumsum(is_found) - 1
     of_row = of_row.reshape(-1)
@@ -104,7 +104,7 @@ def _folder(process: Path, tablespace: int, database: int) -> Path:
     if tablespace == _DEFAULT:
         return process / f"cwd/base/{database}"
     link = process / f"cwd/pg_tblspc/{tablespace}"
-    # An absolute link is resolved below the server's root, because the server may be in a container.
+    # An absolute link is resolved relative to the server's root directory, because the server may be in a container.
     place = Path(f"{process}/root{target}") if (target := os.readlink(link)).startswith("/") else link
     version = sorted(one for one in place.iterdir() if one.name.startswith("PG_"))
     if len(version) != 1:

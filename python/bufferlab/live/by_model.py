@@ -1,8 +1,8 @@
-"""Estimates the reads of smaller and larger pools from all accesses: the model of the server replays them at each size.
+"""Estimates the reads of smaller and larger pools: a model of the server replays all accesses at each size.
 
-Windows are replayed one after the other without a gap, so the first pages of the next window are missed a little too
+Windows are replayed one after another without a gap, so the first pages of the next window are missed a little too
 often. A pool begins with the pages that the server lists (`resident`), else empty. If a pool of the server's own size
-begins with them, its reads count at once; other pools count from one turnover on. An estimate is the model's reads at a
+begins with them, its reads count at once; other pools count after one turnover. An estimate is the model's reads at a
 size, multiplied by the server's counted reads per read of the model at the server's own size. All functions are pure.
 """
 
@@ -41,21 +41,21 @@ from bufferlab.traces.page_trace import Columns, number_of
 from bufferlab.units import format_bytes
 
 _EXCLUSIVE = (2, 4)
-"""The values of `latch` under which InnoDB changes a page (sync0types.h)."""
+"""The values of `latch` for which InnoDB changes a page (sync0types.h)."""
 _RING, _BULK_READ, _HELD, _PIN = 12, 8, 2, 3
-"""Two masks of `latch` in PostgreSQL's traces (_RING, _PIN), each with one value (bufferlab-model/src/trace.rs)."""
+"""Two bit masks of `latch` in PostgreSQL's traces (_RING, _PIN), each with one value (bufferlab-model/src/trace.rs)."""
 _FIRST_PIN = 5
 
 
 @dataclass(frozen=True)
 class _Did:
-    """A model's counts in each slice of time."""
+    """A model's counts in each time slice."""
 
     reads: Floats
     brought_in: Floats
 
     def first_counted(self, frames: int, turnovers: float) -> int:
-        """Return the slice after that in which the pool had turned over `turnovers` times; 0 for zero turnovers."""
+        """Return the first slice after the pool has turned over `turnovers` times; 0 for zero turnovers."""
         if turnovers == 0:
             return 0
         return int(np.searchsorted(np.cumsum(self.brought_in), turnovers * frames)) + 1
@@ -63,16 +63,16 @@ class _Did:
 
 @dataclass(frozen=True)
 class Played:
-    """All windows as one sequence of accesses for the models."""
+    """The accesses of all windows as one sequence for the models."""
 
     columns: Columns
     prefix: int
     """The number of rows at the beginning that fill the pool with the pages that the server held."""
     ends: NDArray[np.intp]
-    """The row after each slice of time."""
+    """The index of the first row after each time slice."""
     cut: Cut
     objects: tuple[PagesOfObject, ...]
-    """The relations of PostgreSQL that were scanned."""
+    """The relations of PostgreSQL that sessions scanned."""
     writes: bool
 
     @property
@@ -83,7 +83,8 @@ class Played:
     def with_late_purge(self, late_rows: int) -> Played:
         """Return the accesses as if purge got each changed page once more, `late_rows` rows later.
 
-        Changes by purge itself are repeated too, because the trace does not mark them. So this is more than purge does.
+        The trace does not mark changes that purge made itself, so these are repeated too. The result has more accesses
+        than purge makes.
         """
         is_change = (self.columns["kind"] == number_of("get")) & np.isin(self.columns["latch"], _EXCLUSIVE)
         changed = np.flatnonzero(is_change[: max(0, len(is_change) - late_rows)])
@@ -97,10 +98,10 @@ class Played:
 
 
 def played(windows: Sequence[Recorded], pool: PoolFacts, resident: Sequence[int] | None) -> Played:
-    """Return the windows as one sequence of accesses. An object has the same number in all windows.
+    """Return the windows as one sequence of accesses. An object must have the same number in all windows.
 
-    `live_trace.with_one_numbering` gives it. `resident` has the pages of the pool as `object << 32 |
-    page_in_object`, in the order of eviction. A page is there once for each use that the pool remembers.
+    `live_trace.with_one_numbering` gives it that number. `resident` has the pages of the pool as `object << 32 |
+    page_in_object`, in the order of eviction. A page is repeated once for each use that the pool remembers.
     """
     found = cut(windows)
     keys = [one.object.astype(np.uint64) << np.uint64(32) | one.page_in_object for one in windows]
@@ -148,7 +149,7 @@ def _prefix(page: NDArray[np.uint32], engine: str) -> Columns:
 
 
 def _scanned(columns: Columns, known: NDArray[np.uint64]) -> tuple[PagesOfObject, ...]:
-    """Return the relations that sessions scan: through a ring, or with gets that go from page to page.
+    """Return the relations that sessions scan: through a buffer ring, or with gets of consecutive pages.
 
     A scanned relation is assumed to be a table, because relations have no names here.
     """
@@ -171,7 +172,7 @@ def _scanned(columns: Columns, known: NDArray[np.uint64]) -> tuple[PagesOfObject
 
 @dataclass(frozen=True)
 class ByModel:
-    """The model of a server, with the server's record to replay."""
+    """The model of a server, with the server's recorded accesses to replay."""
 
     played: Played
     pool: PoolFacts
@@ -181,7 +182,7 @@ class ByModel:
 
     @cached_property
     def seen(self) -> Traced:
-        """Return the facts of the server from which the model takes its settings."""
+        """Return the facts about the server from which the model gets its settings."""
         return Traced(
             server=Server(self.pool.engine, self.pool.version),
             pool=Pool(self.pool.pool_pages, self.pool.settings),
@@ -195,7 +196,7 @@ class ByModel:
 
     @cached_property
     def own(self) -> _Did:
-        """Return the model's counts at the server's own size."""
+        """Return the model's counts at the server's present size."""
         return self.did(self.pool.pool_pages)
 
     def did(self, frames: int, time: float = 1.0, late_rows: int = 0) -> _Did:
@@ -221,7 +222,7 @@ class ByModel:
 
     @cached_property
     def settings(self) -> Mapping[str, int]:
-        """Return the settings that the model obeys, with the model's defaults for unknown ones."""
+        """Return the settings that the model uses, with the model's defaults for unknown ones."""
         defaults = self.manager.defaults
         return {name: self.pool.settings.get(name, value) for name, value in defaults.items()}
 
@@ -234,7 +235,7 @@ class ByModel:
 
     @cached_property
     def own_error(self) -> float | None:
-        """Return the model's relative error at the server's own size; None without reads, or with too few slices.
+        """Return the model's relative error at the server's present size; None without reads, or with too few slices.
 
         An error of at most FEW_READS reads counts as 0.
         """
@@ -246,7 +247,7 @@ class ByModel:
 
     @cached_property
     def refused(self) -> NotTold | None:
-        """Return the reason why the model can judge no size; None if it can."""
+        """Return the reason why the model cannot judge any size; None if it can."""
         reads = self.played.cut.reads.sum()
         if reads < constants.LEAST_READS:
             why = f"{reads:,.0f} reads were recorded, and {constants.LEAST_READS} are needed"
@@ -267,7 +268,7 @@ class ByModel:
         return None
 
     def estimate(self, size_bytes: int) -> SizeEstimate | None:
-        """Return the estimate of a size; None for a larger size that the list of evicted pages may judge instead."""
+        """Return the estimate of a size; None for a larger size that the list of evicted pages should estimate."""
         frames = self.pool.frames(size_bytes)
         is_larger = frames > self.pool.pool_pages
         if self.refused:
@@ -288,9 +289,9 @@ class ByModel:
         return self._bounded(size_bytes, {1.0: did, **by_speed}, first, turnovers)
 
     def _bounded(self, size_bytes: int, replays: Mapping[float, _Did], first: int, turnovers: float) -> SizeEstimate:
-        """Return the estimate of a size, with the replays at other speeds and a late purge in its bounds.
+        """Return the estimate of a size; its bounds include the replays at other speeds and with a late purge.
 
-        `replays` are the model's counts by the factor on all times; that of 1.0 gives the value.
+        `replays` are the model's counts by the factor on all times; the factor 1.0 gives the value.
         """
         frames = self.pool.frames(size_bytes)
         rates = {time: self._rate(one, frames, first) for time, one in replays.items()}
@@ -314,7 +315,7 @@ class ByModel:
     def _too_short(
         self, which: str, turnovers: float, wanted: float = 2 * constants.TURNOVERS_WARM, instead: str = ""
     ) -> NotTold:
-        """Return the reason that a pool turned over too few times, with the time for which to record."""
+        """Return the reason that a pool turned over too few times, with the recording time that would suffice."""
         why = f"the accesses that were recorded fill {which} {turnovers:.2g} times, and {wanted:g} are needed"
         seconds = self.played.cut.seconds.sum() * wanted / max(turnovers, 1e-9)
         remedy = f"record all accesses for {seconds:,.0f} s (a longer --within, or a larger --max-cpu){instead}"
@@ -337,7 +338,7 @@ class ByModel:
     def _by_speed(self, frames: int, did: _Did, first: int) -> Mapping[float, _Did]:
         """Return the model's counts by the factor on all times, if reads depend on the load's speed; {} if they do not.
 
-        The factors are those of twice the speed, and of a load that waits for its reads alone, at least of half the
+        The factors are those of twice the speed, and of a load that only waits for its reads, at least of half the
         speed. If such a load reads as much as `SPEED_MOST` allows, it slows down by the ratio of the reads.
         """
         if self.manager.by_speed(Pool(frames, self.settings)) is None:
@@ -382,6 +383,6 @@ def _purge_matters(share: float) -> NotTold:
 
 
 def _at_speed(delta_us: NDArray[np.uint32], time: float) -> NDArray[np.uint32]:
-    # Times are rounded, not their differences, whose errors would add up.
+    # Round times, not their differences, whose errors would add up.
     times = np.floor(np.cumsum(delta_us, dtype=np.float64) * time)
     return np.minimum(np.diff(times, prepend=0.0), np.iinfo(np.uint32).max).astype(np.uint32)

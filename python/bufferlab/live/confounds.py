@@ -1,7 +1,7 @@
-"""Finds the work that a server does besides its application's: backups, changes of tables, vacuum, old transactions.
+"""Finds work of a server besides its application's: backups, table changes (DDL), vacuum, old transactions.
 
-Each finding is a sentence on who does what, and its effect on the pool or on reads. Questions that the server refused
-are listed too.
+Each finding is a sentence on what the server does, and its effect on the pool or on reads. Queries that the server
+refused are listed too.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ Kind = Literal[
     "backup", "definition", "maintenance", "long_transaction", "history_list", "pool_load", "replication", "slot"
 ]
 LONG_S = 60.0
-"""The seconds from which on an open transaction is a finding."""
+"""An open transaction of at least this many seconds is a finding."""
 LONG_HISTORY = 10_000
-"""The length from which on InnoDB's history list is a finding. On idle servers of our tests it is below ten."""
+"""A history list of InnoDB of at least this length is a finding. On idle servers of our tests it is below ten."""
 _HELD_TRANSACTIONS = 100_000
 _KEPT_BYTES = 1 << 30
 _EFFECT = {
@@ -36,12 +36,12 @@ _EFFECT = {
 
 @dataclass(frozen=True)
 class Confound:
-    """One thing that a server does besides its application's work."""
+    """One activity of a server besides its application's work."""
 
     kind: Kind
     sentence: str
     seconds: float | None = None
-    """How long the work or the transaction has lasted; None if the server does not report it."""
+    """The seconds that the activity or the transaction has lasted; None if the server does not report it."""
 
 
 @dataclass(frozen=True)
@@ -53,9 +53,10 @@ class Confounds:
 
 
 def find(query: Query, flavour: Flavour, *, own_ids: Collection[int] = (), long_s: float = LONG_S) -> Confounds:
-    """Ask a server about its other work, and return the findings.
+    """Query a server for its other work, and return the findings.
 
-    `own_ids` are our connections or processes, without the one that asks. Transactions from `long_s` seconds on count.
+    `own_ids` are our connections or processes, except the one that queries. Transactions of at least `long_s` seconds
+    count.
     """
     asker = _Asker(query)
     found = _postgres(asker, own_ids, long_s) if flavour == "postgres" else _innodb(asker, flavour, own_ids, long_s)
@@ -63,7 +64,7 @@ def find(query: Query, flavour: Flavour, *, own_ids: Collection[int] = (), long_
 
 
 class _Asker:
-    """The asker of questions, which keeps the refusals; refusals with the same missing right are kept once."""
+    """The object that runs queries and stores the server's refusals; one missing right is stored once."""
 
     def __init__(self, query: Query) -> None:
         self.query = query
@@ -80,7 +81,8 @@ class _Asker:
 
 def _innodb(asker: _Asker, flavour: Flavour, own_ids: Collection[int], long_s: float) -> list[Confound]:
     found = []
-    # Without the right PROCESS this question is refused, while the list of sessions silently has only our own.
+    # Without the right PROCESS the server refuses this query, while the list of sessions would silently be only our
+    # own.
     old = asker.rows(innodb.transactions(long_s, own_ids))
     sessions = [row for row in asker.rows(innodb.sessions(flavour)) if row["id"] not in own_ids]
     found += [_innodb_session(row) for row in sessions if row["kind"]]

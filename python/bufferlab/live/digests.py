@@ -25,7 +25,10 @@ from bufferlab.texts import printable
 Order = Literal["time", "rows", "reads"]
 SHOWN = 20
 _CANDIDATES = 2 * SHOWN
-"""The number of texts that are asked for in each order. It is larger than SHOWN, because some are never shown."""
+"""The number of statements whose texts are read, for each sort order.
+
+It exceeds SHOWN, because some are never shown.
+"""
 _TIMES = ("time", "read_time")
 _NUMBERS = ("calls", "time", "rows_examined", "rows_returned", "hit_pages", "read_pages", "read_time")
 
@@ -36,7 +39,7 @@ Counts = Mapping[str, float]
 
 @dataclass(frozen=True)
 class DigestEntry:
-    """One row of the server's table: the time from which it counts, and its counts by name, times in seconds."""
+    """One row of the server's table: the time since which it counts, and its counts by name, with times in seconds."""
 
     since: str | None
     counts: Counts
@@ -54,18 +57,18 @@ class Snapshot:
 
 @dataclass(frozen=True)
 class Growth:
-    """The work of the entries of the server's table of statements between two snapshots."""
+    """The work by entry of the server's table of statements between two snapshots."""
 
     counts: Mapping[Key, Counts]
     restarted: int
-    """The number of entries whose counts restarted: they were reset, or evicted and made again."""
+    """The number of entries whose counts restarted: they were reset, or evicted and created again."""
     gone: int
-    """The number of entries that only the first snapshot has."""
+    """The number of entries that are only in the first snapshot."""
 
 
 @dataclass(frozen=True)
 class DigestStatement:
-    """What one statement did in the window."""
+    """The work of one statement in the window."""
 
     place: str | None
     """The statement's schema (MySQL, MariaDB) or database (PostgreSQL); None if the server names none."""
@@ -73,36 +76,42 @@ class DigestStatement:
     calls: int
     seconds: float
     rows_examined: int | None
-    """The rows that the server read for the statement; None: PostgreSQL does not count them."""
+    """The rows that the server read for the statement; None on PostgreSQL, which does not count them."""
     rows_returned: int
-    """The rows that the statement's calls sent or changed."""
+    """The rows that the statement's calls returned or changed."""
     hit_pages: int | None
     read_pages: int | None
-    """The pages that the statement did not find in the pool; None: MySQL and MariaDB do not count them by statement."""
+    """The pages that the statement did not find in the pool; None on MySQL and MariaDB, which do not count them."""
     read_seconds: float | None
     """The time of the statement's page reads; None if the server does not time reads."""
 
 
 @dataclass(frozen=True)
 class Digests:
-    """What statements did in the window."""
+    """The work of statements in the window."""
 
     statements: tuple[DigestStatement, ...]
-    """The statements that are shown, those that took longest first: the first ones by time, by rows and by reads."""
+    """The shown statements, those with most time first: the largest ones by time, by rows and by reads."""
     calls: int
     seconds: float
-    """`calls` and `seconds` are the calls and the time of all statements, including those that are not shown."""
+    """The time of all statements, including those that are not shown; `calls` are their calls."""
     utility_calls: int
     utility_seconds: float
-    """The calls and time of the utility statements among the largest statements, which are never shown."""
+    """The time of the utility statements among the largest statements; `utility_calls` are their calls.
+
+    Utility statements are never shown.
+    """
     monitoring_calls: int
     monitoring_seconds: float
-    """The calls and time of the largest statements that ask for the server's own views: ours, and other monitors'."""
+    """The time of the largest statements that read the server's own views; `monitoring_calls` are their calls.
+
+    These are bufferlab's statements, and those of other monitors.
+    """
     notes: tuple[str, ...]
-    """Sentences on figures that are missing, each with the reason."""
+    """Sentences on missing values, each with the reason."""
 
     def first(self, order: Order, limit: int = SHOWN) -> tuple[DigestStatement, ...]:
-        """Return the statements with most time, rows (examined, or returned where those are unknown) or page reads."""
+        """Return the statements with most time, rows (examined, or returned if those are unknown) or page reads."""
         ordered = sorted(self.statements, key=lambda one: (-_size(one, order), one.text))
         return tuple(one for one in ordered[:limit] if _size(one, order) > 0)
 
@@ -180,7 +189,7 @@ def _snapshot(query: Query, flavour: Flavour, where: Row) -> Snapshot | NotTold:
 
 
 def _entries(rows: Iterable[Row], units_per_s: float) -> dict[Key, DigestEntry]:
-    """Return the entries by key. Rows of a schema without an identifier (no right, or a full table) are one entry."""
+    """Return the entries by key. Rows of a schema without an identifier (no right, or a full table) form one entry."""
     sums: dict[Key, dict[str, float]] = {}
     since: dict[Key, str | None] = {}
     for row in rows:
@@ -206,7 +215,7 @@ def _by_statement(counts: Mapping[Key, Counts]) -> dict[tuple[str | None, str | 
 
 
 def _largest(did: Mapping[tuple[str | None, str | None], Counts]) -> set[str]:
-    """Return the identifiers of the statements that may be among the first in time, rows or reads."""
+    """Return the identifiers of the statements that may be among the largest by time, rows or reads."""
     named = [(identifier, counts) for (_, identifier), counts in did.items() if identifier is not None]
     chosen: set[str] = set()
     for name in ("time", "rows_examined", "rows_returned", "read_pages"):
@@ -246,7 +255,7 @@ def _statement(place: str | None, words: str, counts: Counts) -> DigestStatement
     told = {name: round(counts[name]) for name in _NUMBERS if name in counts and name not in _TIMES}
     read_s = counts.get("read_time")
     if not read_s and told.get("read_pages"):
-        read_s = None  # track_io_timing is off, so reads of pages were not timed.
+        read_s = None  # track_io_timing is off, so page reads were not timed.
     return DigestStatement(
         place, words, told["calls"], counts["time"], told.get("rows_examined"), told["rows_returned"],
         told.get("hit_pages"), told.get("read_pages"), read_s,
@@ -312,7 +321,7 @@ def shown(text: str) -> str | None:
     """
     plain = " ".join(_TOKEN.sub(_kept, text).split())
     first = re.match(r"[\s(]*([A-Za-z]+)", plain)
-    # If a comment was inside a comment, the end of the outer one is left.
+    # A comment inside a comment leaves the end of the outer one.
     if first is None or first[1].upper() not in _SHOWN or "*/" in plain:
         return None
     cut = plain if len(plain) <= _LONGEST_CHARACTERS else plain[:_LONGEST_CHARACTERS] + " ..."

@@ -1,6 +1,6 @@
-"""Bounds the misses of a pool of twice the size only from SQL, by the size of the data.
+"""Computes, from SQL alone, an upper bound for the misses of a pool of twice the size, given the size of the data.
 
-docs/observe.md derives the formula. `bound` refuses to use it if a look contradicts its assumptions.
+docs/observe.md derives the formula. `bound` refuses to use it if the observation contradicts its assumptions.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _OTHERWISE = "bufferlab advise, as root on the server's host"
 
 
 def misses_at_most(data: float, held: float, added: float) -> float:
-    """Return the most misses of a larger pool, as a share of the present misses, if its miss curve is convex.
+    """Return the most misses of a larger pool, as a fraction of the present misses, if its miss curve is convex.
 
     `data` is everything that can be read, `held` the part in the pool, `added` the added room, all in one unit. A pool
     that holds everything misses nothing. Between the present pool and that one, a convex curve is below the straight
@@ -80,10 +80,10 @@ def _unfilled(seen: Seen) -> NotTold | None:
 
 
 def _scanned(seen: Seen, begin: DataSize, end: DataSize) -> NotTold | None:
-    """Return the reason that something larger than the pool may have been scanned; else None.
+    """Return the reason that an object larger than the pool may have been scanned; else None.
 
-    It may if rings made too large a share of the misses, or if as many rows of one table or index were read as the pool
-    can hold.
+    It may if rings made too large a fraction of the misses, or if as many rows of one table or index were read as the
+    pool can hold.
     """
     totals = seen.window.totals
     if totals.get("ring_pages_read", 0) > constants.SCANNED_SHARE * totals["misses"]:

@@ -1,4 +1,4 @@
-"""Decides from the counters and events of a window whether pools of other sizes can be judged by it at all.
+"""Decides from the counters and events of a window whether it allows judging other pool sizes at all.
 
 Each rule returns a reason against it, with a remedy, or None. The parameters are below, or with the models if `predict`
 has the same rule. docs/advice.md lists them.
@@ -16,17 +16,20 @@ from bufferlab.models.limits import MOST_HISTORY, MOST_HISTORY_GROWTH, READ_AHEA
 from bufferlab.units import format_bytes, format_percent
 
 FEWEST_GETS_PER_S = 10.0
-"""A server with fewer page gets a second is idle: these gets are only its maintenance."""
+"""A server with fewer page gets per second is idle: these gets are only its maintenance."""
 MOST_DIRTY = 0.75
-"""The largest dirty share of the pool. With more, reads wait for writes."""
+"""The largest dirty fraction of the pool. With more, reads wait for writes."""
 MOST_MIX = 0.2
-"""The largest change of gets per transaction between the halves of the window. With more, the statements changed."""
+"""The largest relative change of gets per transaction between the window's halves.
+
+With more, the statements changed.
+"""
 MIX_SIGMA = 3.0
-"""The standard errors that a change of gets per transaction must exceed to count."""
+"""A change of gets per transaction must exceed this many standard errors to count."""
 FEWEST_UNITS = 100
-"""The least transactions or statements of each half. With fewer, their mix is chance."""
+"""The least number of transactions or statements in each half. With fewer, their mix is chance."""
 BROKEN = {"restart": "the server was restarted", "failover": "another server answered (a failover)"}
-"""Kind of an event after which a window has no answer -> the event in words."""
+"""For each kind of event after which a window has no answer, the event in words."""
 _LATER = "ask again when it is over"
 _STRANGERS = {
     "backup": "a backup ran",
@@ -36,7 +39,7 @@ _STRANGERS = {
 
 
 def doubts(seen: Seen, *, is_away: bool = False) -> tuple[NotTold, ...]:
-    """Return the reasons why a look cannot judge other sizes, the gravest first; () if it can."""
+    """Return the reasons why an observation cannot judge other sizes, the most serious first; () if it can."""
     rows = seen.window.rows
     rules: tuple[Callable[[], NotTold | None], ...] = (
         lambda: _broken(seen, is_away),
@@ -52,7 +55,7 @@ def doubts(seen: Seen, *, is_away: bool = False) -> tuple[NotTold, ...]:
 
 
 def idle(rows: Sequence[SampledRow]) -> NotTold | None:
-    """Return the reason that the server did almost nothing, or that nothing of it was seen; None if it worked."""
+    """Return the reason that the server did almost nothing, or was never reached; None if it worked."""
     seconds, gets = sum(row.seconds for row in rows), _sum(rows, "page_gets")
     if not seconds:
         return NotTold("nothing was seen of the server", "ask again")
@@ -89,7 +92,7 @@ def _stranger(confounds: Sequence[Confound]) -> NotTold | None:
 
 
 def _behind(seen: Seen, rows: Sequence[SampledRow]) -> NotTold | None:
-    """Return the reason that InnoDB's purge lagged, which would differ in another pool; None if it did not."""
+    """Return the reason that InnoDB's purge lagged, which would be different in another pool; None if it did not."""
     lengths = [row.levels["history_list_length"] for row in rows if "history_list_length" in row.levels]
     told = next((one.sentence for one in seen.inside.confounds if one.kind == "history_list"), "")
     if lengths and max(lengths) > MOST_HISTORY:
@@ -119,9 +122,9 @@ def _dirty(rows: Sequence[SampledRow]) -> NotTold | None:
 def _mixed(seen: Seen, rows: Sequence[SampledRow]) -> NotTold | None:
     """Return the reason that the halves of the window differ in gets per unit of work.
 
-    The result is None if they agree, or if too few units of work were counted.
+    Return None if they agree, or if too few units of work were counted.
     """
-    # If the server counts only explicit commits, many transactions are missing, so statements come first.
+    # If the server counts only explicit commits, many transactions are missing, so statements are preferred.
     units = (
         ("transactions", "statements") if seen.facts.transactions == "transaction" else ("statements", "transactions")
     )
@@ -140,7 +143,7 @@ def _mixed(seen: Seen, rows: Sequence[SampledRow]) -> NotTold | None:
 
 
 def _gets_per(rows: Sequence[SampledRow], unit: str) -> tuple[float, float] | None:
-    """Return the gets per unit of work and their standard error, by the scatter of seconds; None with few units.
+    """Return the gets per unit of work and their standard error, from the scatter of the seconds; None with few units.
 
     The error is that of a ratio of sums: Cochran, "Sampling Techniques", 1977, 6.4.
     """

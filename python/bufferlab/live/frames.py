@@ -1,6 +1,6 @@
-"""Follows the calls by which a server reads and writes pages, on any build: the buffer of a read is the page's frame.
+"""Follows the system calls by which a server of any build reads and writes pages: a read's buffer is the page's frame.
 
-`plan` finds the pool in the server's address space, or refuses. `judge` decides from which row on a record is good, or
+`plan` finds the pool in the server's address space, or refuses. `judge` decides from which row on a record is valid, or
 why it gives no answer. The recorder is crates/bufferlab-probe/src/page_trace/calls.rs.
 """
 
@@ -23,16 +23,19 @@ from bufferlab.live import constants
 from bufferlab.units import format_bytes, format_percent
 
 CALL_US = 0.5
-"""The microseconds that following adds to a call, on an AMD EPYC under KVM, kernel 6.18 (docs/benchmarks.md)."""
+"""The microseconds that recording adds to a read or write call.
+
+Measured on an AMD EPYC under KVM, kernel 6.18 (docs/benchmarks.md).
+"""
 OTHER_CALL_US = 0.1
-"""The microseconds that are added to any other system call of the host while calls are followed."""
+"""The microseconds added to any other system call of the host while calls are recorded."""
 READER_US = 1.5
-"""The microseconds of processor time that our reader takes for each followed call."""
+"""The processor time of our reader for each recorded call, in microseconds."""
 MOVED, UNNAMED = 1, 2
-"""The marks of a read (frames.rs): its page seemed to be in another frame; its frame's old page was unknown."""
+"""Flags of a read (frames.rs): its page seemed to be in another frame; the old page of its frame was unknown."""
 _MAPPING = re.compile(r"([0-9a-f]+)-([0-9a-f]+) (\S{4}) \S+ \S+ \d+ *(.*)")
 _ELF_32_BIT = b"\x7fELF\x01"
-"""The first bytes of a program of 32 bits (elf.h, ELFCLASS32)."""
+"""The first bytes of a 32-bit program (elf.h, ELFCLASS32)."""
 _SEGMENT = "/SYSV"
 """The beginning of a shared segment's name in /proc/PID/maps (ipc/shm.c)."""
 _CHUNK_BYTES = 128 << 20
@@ -41,25 +44,25 @@ _CHUNK_BYTES = 128 << 20
 
 @dataclass(frozen=True)
 class CallPlan:
-    """The plan of the tier `misses`: to follow the calls of a server that runs."""
+    """The plan of the tier `misses`, which records the calls of a running server."""
 
     pid: int
-    """The server's first process, as this host numbers it."""
+    """The PID, on this host, of the server's first process."""
     server: str
     page_size_bytes: int
     regions: tuple[tuple[int, int], ...]
     """(begin, end) of each mapping in the server's address space that may hold the pool."""
     ring_reads: int
-    """A frame that is filled again after fewer reads belongs to a scan's ring; 0 for a server without rings."""
+    """A frame that is filled again after fewer reads belongs to a scan's buffer ring; 0 for a server without rings."""
     pool_pages: int
     is_shared: bool
-    """Whether the regions hold other pages too: PostgreSQL's shared memory has pages of its log."""
+    """Whether the regions also hold other pages: PostgreSQL's shared memory contains pages of its log."""
     tier: Literal["misses"] = "misses"
     stop_us: float = CALL_US
 
     @property
     def sentence(self) -> str:
-        """Return the words on the attachment, its place, its cost and its end, for the question whether to attach."""
+        """Return words on the attachment, its place, its cost and its end, for asking the user's consent."""
         return (
             f"Tier misses: small programs in the kernel (BPF) note each read and write call of {self.server}, process"
             f" {self.pid}, and which frame of the pool it fills or empties. No thread is stopped, no memory is read,"
@@ -77,17 +80,17 @@ class CallPlan:
 
 
 def plan(pid: int, facts: Facts, proc: Path = Path("/proc")) -> CallPlan:
-    """Return the plan to follow a server's calls; attach nothing.
+    """Return the plan for recording a server's calls; attach nothing.
 
-    Raises EnvironmentLackingError if this user or kernel cannot follow calls, if the server has ended or is a program
-    of 32 bits, or if its pool is not found.
+    Raises EnvironmentLackingError if this user or kernel cannot record calls, if the server has ended or is a 32-bit
+    program, or if its pool is not found.
     """
     where = f"process {pid}"
     try:
         maps = (proc / f"{pid}/maps").read_text()
         with (proc / f"{pid}/exe").open("rb") as program:
             is_32_bit = program.read(len(_ELF_32_BIT)) == _ELF_32_BIT
-        if not maps:  # It is a zombie: a process that has ended, whose parent has not waited for it.
+        if not maps:  # It is a zombie: the process has ended, and its parent has not waited for it.
             raise ProcessLookupError
     except PermissionError as error:
         what = "the calls of this server cannot be followed: this user may not look at its process"
@@ -132,25 +135,25 @@ def pool_regions(maps: str, facts: Facts) -> tuple[tuple[int, int], ...]:
 
 @dataclass(frozen=True)
 class JudgedFrames:
-    """The judgement of a record of calls."""
+    """The result of `judge` for a record of calls."""
 
     first: int
-    """The first row that counts: from there on nearly every read shows the page that its frame held before."""
+    """The first row that counts: from there on, for nearly every read, the page that its frame held before is known."""
     cannot_say: NotTold | None
     moved: NDArray[np.bool_]
-    """For each row from `first` on, whether it is a read of a page whose eviction was not seen."""
+    """For each row from `first` on, whether it is a read of a page whose eviction was not recorded."""
 
 
 def judge(
     kinds: NDArray[np.uint8], sites: NDArray[np.uint8], told: Mapping[str, Any], read: int, pool_pages: float
 ) -> JudgedFrames:
-    """Judge the rows of a record of calls, and return from which row on they count, or why they give no answer.
+    """Judge the rows of a record of calls: return from which row on they count, or why they give no answer.
 
     `told` has the recorder's counts; `read` is the number of the kind "read".
     """
     rows = np.flatnonzero(kinds == read)
     unnamed = (sites[rows] & UNNAMED) != 0
-    # For each read: how many reads follow, itself included, and for how many of them the frame's old page was unknown.
+    # For each read: the number of reads from it on, and how many of these had a frame whose old page was unknown.
     behind = np.arange(len(rows), 0, -1)
     unnamed_behind = np.cumsum(unnamed[::-1])[::-1]
     good = np.flatnonzero(unnamed_behind <= constants.UNNAMED_SHARE * behind)
@@ -161,13 +164,13 @@ def judge(
 
 
 def elsewhere_ratio(counts: Mapping[str, Any], page_size_bytes: int) -> float:
-    """Return the share of the bytes read that went into other memory than the pool's, such as that of a backup."""
+    """Return the fraction of the bytes read that went into other memory than the pool's, such as a backup's."""
     elsewhere, pool = int(counts["elsewhere_read_bytes"]), int(counts["read_pages"]) * page_size_bytes
     return elsewhere / (elsewhere + pool) if elsewhere else 0.0
 
 
 def _doubt(moved: NDArray[np.bool_], place: int, told: Mapping[str, Any], pool_pages: float) -> NotTold | None:
-    """Return why the reads give no answer, or None. Those from `place` on count; `moved` has a mark for each read."""
+    """Return why the reads give no answer, or None. Reads from `place` on count; `moved` has a flag for each read."""
     reads, left = len(moved), len(moved) - place
     odd, seen = int(told["frames"]["odd_reads"]), int(told["frames"]["frames"])
     unseen = int(told["left_out_calls"]) + int(told["calls_without_file"])
@@ -179,12 +182,12 @@ def _doubt(moved: NDArray[np.bool_], place: int, told: Mapping[str, Any], pool_p
         why = f"{share} of the reads into the pool are no whole pages, as of compressed tables: frames cannot be told"
         return NotTold(why, "measure: bufferlab run with the same load")
     if reads < constants.LEAST_READS:
-        return None  # `answer` then says that there are too few reads.
+        return None  # `answer` then reports that there are too few reads.
     if seen < constants.FRAMES_SEEN * pool_pages:
         why = f"reads went into {seen:,} frames of a pool of {pool_pages:,.0f}: too few to tell what leaves it"
         return NotTold(why, "record for longer, or while more of the pool is replaced")
-    # The frame of a page that left unseen is empty: the next read into it tells no page either. So many pages that left
-    # unseen look like a pool that turns over slowly.
+    # The frame of a page that left unrecorded is empty, so the next read into it does not show an old page either. Many
+    # such pages therefore look like a pool that turns over slowly.
     turns_slowly = left < (1 - constants.FIRST_TURNOVER) * reads
     judged = moved if turns_slowly else moved[place:]
     if judged.sum() > constants.MOVED_SHARE * len(judged):

@@ -1,4 +1,4 @@
-"""Names the cause of free pages: the pool was never filled, or InnoDB's page cleaner keeps them free, and what to do.
+"""Finds the cause of free pages: the pool was never filled, or InnoDB's page cleaner keeps them free; and a remedy.
 
 The cleaner evicts pages until `innodb_lru_scan_depth` of each instance are free (buf0flu.cc, buf_flush_LRU_list_batch):
 once a second on MySQL, and from 10.5 on whenever half of them are left on MariaDB. A read takes its frame from there.
@@ -18,15 +18,20 @@ _DEPTH = "innodb_lru_scan_depth"
 _LEAST_DEPTH = 100
 """The least value of innodb_lru_scan_depth (ha_innodb.cc)."""
 _RESERVE = 2
-"""How many times the free list should have the pages of the busiest second. In experiments/scan-depth on MySQL 5.7,
-6,400 pages and 128 free ones lasted: a depth of 1,024 read 6 % more, and no difference in throughput was resolved."""
+"""The recommended length of the free list, in multiples of the pages that the busiest second takes.
+
+In experiments/scan-depth on MySQL 5.7, 6,400 pages and 128 free ones lasted: a depth of 1,024 read 6 % more, and no
+difference in throughput was resolved.
+"""
 _NO_MATTER = 0.01
-"""The share of the pool below which more pages for data change little. In the cells of docs/advice-accuracy.md 25 %
-more frames spare up to 37 % of the reads, so 1 % more spares about as much as 1.5 %."""
+"""Below this fraction of the pool, more pages for data change little.
+
+In the cells of docs/advice-accuracy.md 25 % more frames save up to 37 % of the reads, so 1 % more saves about 1.5 %.
+"""
 
 
 def ratio(seen: Seen) -> float:
-    """Return the share of the pool that was free at both ends of the look; 0 if unknown."""
+    """Return the fraction of the pool that was free at both ends of the observation; 0 if unknown."""
     ends = [end["free_pages"] / max(1, end["pool_pages"]) for end in _ends(seen)
             if {"free_pages", "pool_pages"} <= end.keys()]  # fmt: skip
     return min(ends) if len(ends) == 2 else 0.0
@@ -49,20 +54,20 @@ def was_never_filled(seen: Seen) -> bool:
 
 @dataclass(frozen=True)
 class Kept:
-    """The pages that InnoDB's page cleaner keeps free, and how deep its scans need to be."""
+    """The pages that InnoDB's page cleaner keeps free, and the scan depth that would suffice."""
 
     depth: int
     instances: int
     free_pages: float
-    """The mean number of free pages in the look."""
+    """The mean number of free pages during the observation."""
     pool_pages: float
     page_size_bytes: int
     most_per_s: float
-    """The most pages that were read or created in a second, in an instance of the pool on average."""
+    """The most pages read or created in a second, averaged over the pool's instances."""
 
     @property
     def enough(self) -> int:
-        """Return the depth that keeps _RESERVE times the pages free which the busiest second took.
+        """Return the depth that keeps _RESERVE times as many pages free as the busiest second took.
 
         >>> Kept(1024, 1, 900.0, 8192.0, 16384, 130.5).enough
         261
@@ -71,7 +76,7 @@ class Kept:
 
     @property
     def gained_pages(self) -> int:
-        """Return the pages that `enough` would leave to data; 0 if no more than that are free.
+        """Return the pages that a depth of `enough` would leave to data; 0 if no more than that are free.
 
         >>> Kept(1024, 1, 900.0, 8192.0, 16384, 130.5).gained_pages
         639
@@ -80,7 +85,7 @@ class Kept:
 
     @property
     def sentence(self) -> str:
-        """Return the sentences on these pages: what a lower depth would give, or why it should stay."""
+        """Return the sentences on these pages: the gain of a lower depth, or why it should stay."""
         setting = f"{_DEPTH} is {self.depth:,}" + (
             f" in each of {self.instances} instances" if self.instances > 1 else ""
         )
@@ -107,7 +112,7 @@ class Kept:
 
 
 def kept(seen: Seen) -> Kept | None:
-    """Return the pages that the page cleaner keeps free; None if free pages hardly exist, or have another cause."""
+    """Return the pages that the page cleaner keeps free; None if there are few, or they have another cause."""
     rows, settings = seen.window.rows, seen.facts.settings
     free = [row.levels["free_pages"] for row in rows if "free_pages" in row.levels]
     free = free or [end["free_pages"] for end in _ends(seen) if "free_pages" in end]

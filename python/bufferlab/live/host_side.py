@@ -1,9 +1,9 @@
 """Finds a server's process on this host in /proc and /sys, and reads its processor time, reads and page cache.
 
-Only one file needs a right: /proc/PID/io, which the server's user and root may read. A process is never taken for the
-server only by its number: its program and age must fit too, and the identity in its data directory, if there is one.
-The kernel lists a process's number in each of its PID namespaces, the innermost last (proc(5), NSpid). Servers of both
-families work in their data directory (MySQL: mysqld.cc, my_setwd; PostgreSQL: miscinit.c, ChangeToDataDir).
+Only one file needs a right: /proc/PID/io, which the server's user and root may read. A matching PID is not enough to
+identify the server: the process's program and age must match too, and the identity in its data directory, if there is
+one. The kernel lists a process's PID in each of its PID namespaces, the innermost last (proc(5), NSpid). Servers of
+both families work in their data directory (MySQL: mysqld.cc, my_setwd; PostgreSQL: miscinit.c, ChangeToDataDir).
 """
 
 from __future__ import annotations
@@ -26,14 +26,16 @@ from bufferlab.proc_stat import processes, stat_fields
 _POSTGRES = ("postgres", "postmaster")
 _PROGRAMS = ("mysqld", "mariadbd", *_POSTGRES)
 _FIRST_ARGUMENTS = 6
-"""The first arguments of a command among which the server's program is looked for: a dynamic loader may start it."""
+"""How many first arguments of a command may name the server's program: a dynamic loader may precede it."""
 _BACKUPS = ("mariabackup", "mariadb-backup", "xtrabackup", "mysqldump", "mariadb-dump", "mydumper", "pg_dump",
             "pg_dumpall", "pg_basebackup", "pgbackrest", "restic", "borg", "rsync")  # fmt: skip
 """The names of programs that copy or dump data. The kernel keeps only 15 characters of a name."""
 _NAME_CHARACTERS = 15
 _CLOCK_S, _LONGEST_START_S = 5.0, 120.0
-"""The seconds by which a process's age may be less, or more, than the uptime that the server reports. A server counts
-its uptime from some moment of its start."""
+"""The limits, in seconds, by which a process's age may be less, or more, than the server's uptime.
+
+A server counts its uptime from some moment of its start.
+"""
 _SECTOR_BYTES = 512
 
 
@@ -44,37 +46,37 @@ class HostReading:
     t_s: float
     """The time of the reading, on the monotonic clock."""
     processor_s: float | None
-    """The processor time of all processes of the server, with those that have ended."""
+    """The processor time of all processes of the server, including ended ones."""
     read_bytes: int | None
     """The bytes that read calls of the server returned, from the page cache or a device (rchar of /proc/PID/io)."""
     device_read_bytes: int | None
     """The bytes that a device read for the server (read_bytes of /proc/PID/io)."""
     device_write_bytes: int | None
     device: Mapping[str, int] | None
-    """The reads, writes and their bytes of the device below the server's data, by all programs of the host."""
+    """The reads, writes and their bytes by all programs of the host on the device of the server's data."""
     read_bytes_of: Mapping[int, int] = field(default_factory=dict)
-    """`read_bytes` of each process of the server, by its number."""
+    """`read_bytes` of each process of the server, by its PID."""
 
 
 @dataclass(frozen=True)
 class HostWork:
-    """What a server and its device did between two readings; None where it is not known."""
+    """The work of a server and its device between two readings; unknown values are None."""
 
     seconds: float
     processor_cores: float | None
-    """The number of processors that the server kept busy, on average."""
+    """The number of processors that the server used on average."""
     read_bytes: int | None
     device_read_bytes: int | None
     device_write_bytes: int | None
     page_cache_ratio: float | None
-    """The share of the bytes read by the server that the page cache had; 0 with direct I/O."""
+    """The fraction of the server's read bytes that came from the page cache; 0 with direct I/O."""
     device: Mapping[str, int] | None
     why: str | None
-    """Why some of these figures are not known; None if all are known."""
+    """Why some of these values are unknown; None if all are known."""
 
 
 def peer_pid(descriptor: int) -> int | None:
-    """Return the process at the other end of a connected Unix socket; None for a TCP socket or an unknown process.
+    """Return the PID at the other end of a connected Unix socket; None for a TCP socket or an unknown process.
 
     It is the process that called listen (unix(7), SO_PEERCRED): mysqld, or PostgreSQL's first process.
     """
@@ -86,17 +88,17 @@ def peer_pid(descriptor: int) -> int | None:
 
 
 def server_pid(thread: int, uptime_s: float, proc: Path = Path("/proc")) -> int | NotTold:
-    """Return the server's first process on this host, from a thread or process of the server.
+    """Return the PID of the server's first process on this host, given a thread or process id of the server.
 
-    Another host or a container uses other numbers. So the program's name must fit, and its age must be about the
+    Another host or a container uses other ids. So the program's name must match, and its age must be about the
     `uptime_s` that the server reports.
     """
     other = NotTold("the server runs on another host, or in a container")
     try:
         status = dict(line.split(":\t", 1) for line in (proc / f"{thread}/status").read_text().splitlines())
         pid, parent = int(status["Tgid"]), int(status["PPid"])
-        # A child of PostgreSQL's first process keeps its name. What starts the server (tini, a shell) may have the word
-        # postgres among its arguments, too.
+        # A child of PostgreSQL's first process keeps its name. The process that starts the server (tini, a shell) may
+        # have the word postgres among its arguments, too.
         if _is_one_of(_POSTGRES, proc, pid) and _program(proc, parent) == _program(proc, pid):
             pid = parent
         age_s = _age_s(proc, pid)
@@ -114,7 +116,7 @@ def thread_processor_s(thread: int, proc: Path = Path("/proc")) -> float | None:
 
 
 def read(pid: int, data_directory: str | None, proc: Path = Path("/proc"), sys: Path = Path("/sys")) -> HostReading:
-    """Read the counters of the server whose first process is `pid`, with its children, and of its data's device."""
+    """Read the counters of the server whose first process is `pid`, its children included, and of its data's device."""
     reads_of: dict[int, int] = {}
     processor = from_device = to_device = 0.0
     may_read, lives = True, False
@@ -129,7 +131,7 @@ def read(pid: int, data_directory: str | None, proc: Path = Path("/proc"), sys: 
         except PermissionError:
             may_read = False
         except (OSError, ValueError):
-            continue  # The child has ended meanwhile, and its counts went to its parent.
+            continue  # The child has ended meanwhile; its counts were added to its parent's.
         else:
             reads_of[one] = int(told["rchar"])
             from_device += int(told["read_bytes"])
@@ -184,7 +186,7 @@ def device_counters(
     block = sys / "dev/block"
     device = block / f"{os.major(number)}:{os.minor(number)}"
     if not device.exists() and (source := _mount_source(proc, pid, number)):
-        # Btrfs and similar file systems report a number that belongs to no device.
+        # Btrfs and similar file systems report a device number that belongs to no device.
         with suppress(OSError):
             number = os.stat(source).st_rdev
             device = block / f"{os.major(number)}:{os.minor(number)}"
@@ -196,11 +198,11 @@ def device_counters(
 
 
 def backup_programs(proc: Path = Path("/proc")) -> list[str]:
-    """Return the names of programs on this host that copy or dump data, each once. Servers do not see all of them."""
+    """Return the names of running programs on this host that copy or dump data. Servers do not see all of them."""
     known = {name[:_NAME_CHARACTERS]: name for name in _BACKUPS}
     found = set()
     for pid in processes(proc):
-        # A process that has ended keeps its name until its parent asks for its exit code.
+        # A process that has ended keeps its name until its parent reads its exit code.
         with suppress(OSError, IndexError):
             if (name := _program(proc, pid)) in known and stat_fields(pid, proc)[0] != "Z":
                 found.add(known[name])
@@ -208,7 +210,10 @@ def backup_programs(proc: Path = Path("/proc")) -> list[str]:
 
 
 def children(proc: Path, pid: int) -> Iterator[int]:
-    """Yield the children of PostgreSQL's first process; nothing for MySQL and MariaDB, which are one process."""
+    """Yield the PIDs of the children of PostgreSQL's first process; nothing for MySQL and MariaDB.
+
+    They are one process.
+    """
     if not _is_one_of(_POSTGRES, proc, pid):
         return
     for one in processes(proc):
@@ -239,7 +244,7 @@ def _age_s(proc: Path, pid: int) -> float:
 
 
 def _mount_source(proc: Path, pid: int, number: int) -> str | None:
-    """Return the device from which the file system of this number is mounted, as the server's process sees it."""
+    """Return the device from which the file system with this device number is mounted, as the server sees it."""
     wanted = f"{os.major(number)}:{os.minor(number)}"
     places = (proc / f"{pid}/mountinfo", proc / "self/mountinfo")
     return next((mount.source for place in places for mount in mounts(place) if mount.device == wanted), None)
@@ -260,10 +265,10 @@ _BEGINNING_BYTES = 4096
 
 
 def find(facts: Facts, peer: int | None, proc: Path = _HOST) -> int | NotTold:
-    """Return the server's first process on this host, or why it is unknown.
+    """Return the PID of the server's first process on this host, or why it is unknown.
 
-    `peer` is the process at the other end of our Unix socket; None over TCP. Over TCP a server is found by the number
-    of a thread, its age and its identity. If several servers agree in all three, none of them is returned.
+    `peer` is the process at the other end of our Unix socket; None over TCP. Over TCP a server is found by a thread's
+    id, its age and its identity. If several servers match in all three, none of them is returned.
     """
     remedy = "run it as root on the server's own host, and name its socket by ?socket=/path"
     found: int | NotTold = NotTold("the server does not tell which of its threads serves us", remedy)
@@ -275,7 +280,7 @@ def find(facts: Facts, peer: int | None, proc: Path = _HOST) -> int | NotTold:
 
 
 def thread_of(facts: Facts, pid: int, proc: Path = _HOST) -> int | None:
-    """Return this host's number of the thread of the server `pid` that serves our session; None if unknown."""
+    """Return this host's id of the thread of server `pid` that serves our session; None if unknown."""
     if facts.thread is None:
         return None
     numbered = _numbered(facts.thread, proc)
@@ -283,7 +288,7 @@ def thread_of(facts: Facts, pid: int, proc: Path = _HOST) -> int | None:
 
 
 def _the_one(threads: Iterable[int], facts: Facts, proc: Path) -> int | NotTold:
-    """Return the only server process that has one of the threads and fits the server's facts, or why there is none."""
+    """Return the only server process that has one of the threads and matches the server's facts, or the reason."""
     told = {server_pid(thread, facts.uptime_s, proc) for thread in threads}
     known = {pid: _has_identity(facts, pid, proc) for pid in told if isinstance(pid, int)}
     fitting = [pid for pid in known if known[pid]] or [pid for pid in known if known[pid] is None]
@@ -295,7 +300,7 @@ def _the_one(threads: Iterable[int], facts: Facts, proc: Path) -> int | NotTold:
 
 
 def _numbered(thread: int, proc: Path) -> Iterator[int]:
-    """Yield the threads of this host that have the number `thread` in their innermost PID namespace."""
+    """Yield this host's ids of the threads that have the id `thread` in their innermost PID namespace."""
     for pid in processes(proc):
         with suppress(OSError):
             for task in (proc / f"{pid}/task").iterdir():
@@ -320,7 +325,7 @@ def _has_identity(facts: Facts, pid: int, proc: Path) -> bool | None:
 def _beginning(file: Path) -> bytes:
     """Return the first bytes of a regular file; b"" for others, because the owner of a container chooses the file.
 
-    Raises OSError, also for a link.
+    Raises OSError, also for a symbolic link.
     """
     descriptor = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     try:

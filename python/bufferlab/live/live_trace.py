@@ -1,9 +1,9 @@
-"""Records the page accesses of a server that runs already. Only the kernel records; our code does not enter the server.
+"""Records the page accesses of an already running server. Only the kernel records; our code does not enter the server.
 
-The tier `misses` follows the server's calls (frames.py), the tier `full` has probes at the sites of its build. `plan`
-says beforehand where probes will be, or refuses; `attach` attaches them; `recorded` reads the record. If the sessions
-of a server are processes (PostgreSQL), the probes are in its binary file. They would stop a second server of the same
-file too, so such a server is a reason to refuse.
+The tier `misses` follows the server's system calls (frames.py); the tier `full` has probes at the sites of its build.
+`plan` says beforehand where probes will be, or refuses; `attach` attaches them; `recorded` reads the record. If the
+sessions of a server are processes (PostgreSQL), the probes are in its binary file. They would stop a second server of
+the same file too, so such a server is a reason to refuse.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from bufferlab.results.trace_words import hint_for, page_trace_words
 from bufferlab.versions import SERVERS
 
 Tier = Literal["misses", "full"]
-"""The accesses that are recorded. "misses": reads, prefetches, creations and evictions of pages; "full": all."""
+"""The recorded accesses. "misses": reads, prefetches, creations and evictions of pages; "full": all accesses."""
 Ended = Literal["whole", "rate", "lost", "gone", "stopped", "limit"]
 """Why a trace ended: as planned; too many stops; records lost; the server ended; the user stopped it; the file full."""
 
@@ -41,13 +41,13 @@ _OFTEN_US: Mapping[Flavour, float] = {"mysql": 2.0, "mariadb": 2.0, "postgres": 
 
 
 def stop_us(flavour: Flavour, tier: Tier) -> float:
-    """Return about how long an event of a tier holds a thread of the server, in microseconds, recording included.
+    """Return about how long an event of a tier stops a thread of the server, in microseconds, recording included.
 
     With `full` an event is a probe's stop. On an AMD EPYC under KVM, kernel 6.18, a stop took 1.0 us in an empty loop
     if the site gives 4 values, as InnoDB's sites do, and 1.2 us for 10 values, as PostgreSQL's. If the loop read 64 KiB
-    between two stops, a stop took 3.1 to 5.4 us, because the kernel's code had left the caches. On servers it took
-    1.5 to 3 us on MySQL and 2.5 to 4.6 us on PostgreSQL (docs/advice.md). This was measured with a former recorder; a
-    stop of the present one takes 0.70 to 0.76 of that in such loops.
+    between two stops, a stop took 3.1 to 5.4 us, because the kernel's code had left the caches. On servers it took 1.5
+    to 3 us on MySQL and 2.5 to 4.6 us on PostgreSQL (docs/advice.md). This was measured with a former recorder; a stop
+    of the present one takes 0.70 to 0.76 of that in such loops.
     """
     return _OFTEN_US[flavour] if tier == "full" else frames.CALL_US
 
@@ -57,29 +57,29 @@ _THREADS = 1 << 16
 
 @dataclass(frozen=True)
 class SitePlan:
-    """The plan of the tier `full`: the places of probes in a server that runs."""
+    """The plan of the tier `full`: the places of probes in a running server."""
 
     pid: int
-    """The server's first process, as this host numbers it."""
+    """The PID, on this host, of the server's first process."""
     tier: Tier
     server: str
-    """The name of the server's build, for readers."""
+    """The server's name and version, for readers."""
     binary: Path
-    """The path by which the kernel finds the process's binary, even in a container or if replaced on the disk."""
+    """The path by which the kernel finds the process's binary, even in a container or after its file was replaced."""
     program: str
     """The path of the binary, as the server sees it."""
     elsewhere: bool
-    """Whether the server sees other files than we do, because it is in a container."""
+    """Whether the server sees another file system than we do, because it is in a container."""
     sites: PageSites
     """The places in the binary at which the build gets, reads and evicts pages."""
     stop_us: float
     """About how long each stop of a thread takes, in microseconds."""
     forks: bool
-    """Whether each session of the server is a process. Then probes stop all processes of the binary."""
+    """Whether each session of the server is a process. Probes then stop all processes of the binary."""
 
     @property
     def sentence(self) -> str:
-        """Return the words on the attachment, its place, its cost and its end, for the question whether to attach."""
+        """Return words on the attachment, its place, its cost and its end, for asking the user's consent."""
         where = f"{self.program}{' of its container' if self.elsewhere else ''}"
         whose = "all processes of this program" if self.forks else "this process alone"
         return (
@@ -98,15 +98,15 @@ class SitePlan:
 
 
 LivePlan = SitePlan | frames.CallPlan
-"""The plan of a record of a server that runs: of accesses at places in its binary, or of its calls."""
+"""The plan for recording a running server: its accesses at places in its binary, or its system calls."""
 
 
 def plan(pid: int, facts: Facts, tier: Tier, proc: Path = Path("/proc")) -> LivePlan:
-    """Return the plan of a tier for a server that runs; attach nothing. `pid` is the server's first process.
+    """Return the plan of a tier for a running server; attach nothing. `pid` is the server's first process.
 
-    For the tier `misses` it raises what `frames.plan` raises. For `full` it raises SpecError if the sites of the build
-    are unknown, or the process is another server than the facts say. It raises EnvironmentLackingError if this user or
-    host cannot trace the server, if the server has ended, or if another PostgreSQL server runs the same binary.
+    For the tier `misses` it raises the errors of `frames.plan`. For `full` it raises SpecError if the sites of the
+    build are unknown, or the process does not match the facts. It raises EnvironmentLackingError if this user or host
+    cannot trace the server, if the server has ended, or if another PostgreSQL server runs the same binary.
     """
     return _of_sites(pid, facts.flavour, proc) if tier == "full" else frames.plan(pid, facts, proc)
 
@@ -158,7 +158,7 @@ class LiveTrace:
         self._ended: dict[str, Any] | None = None
 
     def told(self) -> dict[str, Any]:
-        """Return the recorder's state now: state, detached, start_ns, end_ns, events by kind, stops and stops_per_s.
+        """Return the recorder's state: state, detached, start_ns, end_ns, events by kind, stops and stops_per_s.
 
         `other_processes` are other processes of the same binary, which were stopped `other_stops` times.
         """
@@ -170,8 +170,9 @@ class LiveTrace:
         self._core.name_frames(buffers.asked_ns, buffers.files, buffers.buffer, buffers.file, buffers.page)
 
     def finish(self) -> dict[str, Any]:
-        """Detach, unless that has happened, and return the final state: that of `told`, with lost, reader_cpu_ns and
-        detach_ns.
+        """Detach, if still attached, and return the final state.
+
+        It has the keys of `told`, with lost, reader_cpu_ns and detach_ns.
         """
         if self._ended is None:
             self._ended = json.loads(self._core.finish())
@@ -191,8 +192,9 @@ class LiveTrace:
 def attach(plan: LivePlan, spool: Path, *, events_per_s_max: float, limit_bytes: int) -> LiveTrace:
     """Attach a plan's probes or programs, and return the trace. Accesses go into the file `spool`.
 
-    The file is new, or an open one by its path in /proc/self/fd. It gets at most `limit_bytes`. Above
-    `events_per_s_max` events a second the trace detaches itself. Raises EnvironmentLackingError if the kernel refuses.
+    The file is new, or an open one named by its path in /proc/self/fd. It gets at most `limit_bytes`. Above
+    `events_per_s_max` events per second the trace detaches itself. Raises EnvironmentLackingError if the kernel
+    refuses.
     """
     job = plan.job(spool, limit_bytes, events_per_s_max)
     core = ask_host("page accesses of this server cannot be recorded", lambda: native().live_trace(job))
@@ -205,12 +207,12 @@ class Recorded:
 
     tier: Tier
     columns: Mapping[str, NDArray[Any]]
-    """The columns of page-trace.parquet (page, kind, latch, thread, delta_us), one row per access, in time's order.
+    """The columns of page-trace.parquet (page, kind, latch, thread, delta_us), one row per access, in time order.
 
-    A page's number is its place in `object` and `page_in_object`.
+    A page's number is its index into `object` and `page_in_object`.
     """
     object: NDArray[np.uint32]
-    """The object of each page: for InnoDB the number of a tablespace, for PostgreSQL a place in `relations`."""
+    """The object of each page: InnoDB's tablespace number, or for PostgreSQL an index into `relations`."""
     page_in_object: NDArray[np.uint32]
     seconds: float
     """The seconds in which all accesses of the tier were recorded."""
@@ -218,13 +220,13 @@ class Recorded:
     relations: tuple[tuple[int, ...], ...] = ()
     """(tablespace, database, relation, fork) of each of PostgreSQL's objects."""
     read_s: NDArray[np.float64] | None = None
-    """The time of each read on the monotonic clock, even before `seconds` began; None for the tier `full`."""
+    """The time of each read on the monotonic clock, also of reads before `seconds` began; None for the tier `full`."""
     moved: NDArray[np.bool_] | None = None
-    """Per row: whether it is a read of a page whose eviction was not seen; None for `full`, which sees all."""
+    """For each row, whether it reads a page whose eviction was not recorded; None for `full`, which records all."""
     cannot_say: NotTold | None = None
     """The reason why the record gives no answer; None if it may give one."""
     elsewhere_ratio: float = 0.0
-    """The share of the bytes that calls read which went into other memory than the pool's."""
+    """The fraction of the bytes read by calls that went into other memory than the pool's."""
 
 
 def recorded(trace: LiveTrace, *, stopped: bool = False) -> Recorded:
@@ -299,17 +301,18 @@ def _records(spool: Path) -> np.ndarray[Any, Any]:
 
 
 def _columns(records: np.ndarray[Any, Any], start_ns: int) -> tuple[dict[str, NDArray[Any]], NDArray[np.uint64]]:
-    """Return the columns of records, and the pages by their numbers: object in the upper 32 bits, page in the lower."""
+    """Return the columns of records, and the pages as numbers: object in the upper 32 bits, page in the lower."""
     keys = records["object"].astype(np.uint64) << np.uint64(32) | records["page"]
     pages, page = np.unique(keys, return_inverse=True)
-    # Times are rounded before differences are taken, so that their sum stays within a microsecond of the clock.
+    # Round times before taking differences, so that their sum stays within a microsecond of the clock.
     times_us = (records["t_ns"] - np.uint64(start_ns)) // np.uint64(1000)
     delta_us = np.diff(times_us, prepend=np.uint64(0))
     columns = {
         "page": page.astype(np.uint32),
         "kind": np.ascontiguousarray(records["kind"]),
         "latch": np.ascontiguousarray(records["latch"]),
-        # Thread numbers have 16 bits. In hours there may be more sessions; those that share a number are far apart.
+        # Thread numbers have 16 bits. In hours there may be more sessions; those that share a number are far apart in
+        # time.
         "thread": (records["thread"] % _THREADS).astype(np.uint16),
         "delta_us": np.minimum(delta_us, np.iinfo(np.uint32).max).astype(np.uint32),
     }
@@ -317,7 +320,7 @@ def _columns(records: np.ndarray[Any, Any], start_ns: int) -> tuple[dict[str, ND
 
 
 def with_one_numbering(windows: Sequence[Recorded]) -> list[Recorded]:
-    """Return windows in which an object has one number everywhere: each numbers PostgreSQL's relations by itself."""
+    """Return windows in which an object has the same number. Each window numbers PostgreSQL's relations by itself."""
     numbers: dict[tuple[int, ...], int] = {}
     for window in windows:
         for name in window.relations:

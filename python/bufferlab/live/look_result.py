@@ -1,4 +1,4 @@
-"""The findings of a look at a server: its counts, the findings inside it and on its host, the cost of looking.
+"""The results of observing a server: its counts, findings inside it and on its host, and the cost of observing.
 
 `Seen` defines the keys of --json, and computes the rates that sentences and tables show.
 """
@@ -29,46 +29,50 @@ class InsideFindings:
     confounds_not_told: tuple[NotTold, ...]
     host: HostWork | NotTold
     data: tuple[DataSize, DataSize] | NotTold = UNASKED
-    """The size of the data at both ends of the look, or why it is unknown."""
+    """The size of the data at both ends of the observation, or why it is unknown."""
 
 
 @dataclass(frozen=True)
 class LookCost:
-    """What looking cost the server."""
+    """The server's cost of being observed."""
 
     PRINTED: ClassVar = ("statements", "statement_s", "processor_s", "core_ratio")
 
     statements: int
     statement_s: float
-    """The time in our statements as we waited for them, the network's included."""
+    """The time that we waited for our statements, the network included."""
     processor_s: float | None
-    """The seconds of a processor that our session's thread or process at the server used; None if they cannot be read
-    from this host."""
+    """The processor seconds that our session's thread or process used on the server.
+
+    None if they cannot be read from this host.
+    """
     seconds: float
 
     @property
     def core_ratio(self) -> float | None:
-        """The share of one core that our session used; None where it is not known."""
+        """The fraction of one core that our session used; null if it is unknown."""
         return None if self.processor_s is None else self.processor_s / max(self.seconds, 1e-9)
 
 
 @dataclass(frozen=True)
 class TwiceThePool:
-    """The most that a pool of twice the size would miss once it is filled, if the miss curve has no steps."""
+    """The most misses of a pool of twice the size once it is filled, if the miss curve has no steps."""
 
     pool_size_bytes: int
     """The bytes of twice the present pool."""
     data_size_bytes: int
     """The bytes of the data of all databases, which share the pool."""
     misses_ratio_at_most: float
-    """The largest share of the seen misses that such a pool would still have. 0: it holds all data, and misses only new
-    pages."""
+    """The largest fraction of the observed misses that such a pool would still have.
+
+    0 means that it holds all data, and misses only new pages.
+    """
     misses_per_s_at_most: float
 
 
 @dataclass(frozen=True)
 class Seen:
-    """The findings of a look at a server."""
+    """The results of observing a server."""
 
     PRINTED: ClassVar = (
         "server", "facts.engine", "facts.version", "window.seconds", "per_second", "per_statement", "per_transaction",
@@ -82,13 +86,13 @@ class Seen:
     window: LookWindow
     begin: PoolLevels
     end: PoolLevels | None
-    """The pool's levels at the end of the look; None if the server could not be asked then."""
+    """The pool's levels at the end of the observation; None if the server could not be queried then."""
     ended: Literal["whole", "stopped", "lost"]
     cost: LookCost
     inside: InsideFindings
     unpublished: Unpublished = field(default_factory=Unpublished)
     twice_the_pool: TwiceThePool | NotTold = UNASKED
-    """The most that a pool of twice the size would miss, or why that is not claimed."""
+    """The most misses of a pool of twice the size, or why no bound is given."""
 
     def rate(self, name: str) -> float | None:
         """Return a count per second, over the seconds in which it was known."""
@@ -96,18 +100,18 @@ class Seen:
         return self.window.totals[name] / seconds if seconds else None
 
     def per(self, name: str, unit: str) -> float | None:
-        """Return a count per statement or transaction; None without any, or if they are not counted."""
+        """Return a count per statement or transaction; None if there were none, or they are not counted."""
         count, units = self.rate(name), self.rate(unit)
         return count / units if count is not None and units else None
 
     @property
     def per_second(self) -> Mapping[str, float | None]:
-        """Each count a second."""
+        """Each count per second."""
         return {name: self.rate(name) for name in self.window.totals}
 
     @property
     def per_statement(self) -> Mapping[str, float | None]:
-        """Each count per statement; null where statements are not counted, or there were none."""
+        """Each count per statement; null if statements are not counted, or there were none."""
         return {name: self.per(name, "statements") for name in self.window.totals}
 
     @property
@@ -117,32 +121,32 @@ class Seen:
 
     @property
     def transactions_are(self) -> str:
-        """The name of the transactions: "transactions" or "explicit commits"."""
+        """The name of the counted transactions: "transactions" or "explicit commits"."""
         return f"{self.facts.transactions}s"
 
     @property
     def hit_ratio(self) -> float | None:
-        """The share of gets that found their page in the pool."""
+        """The fraction of gets that found their page in the pool."""
         missed = self.per("misses", "page_gets")
         return None if missed is None else 1 - missed
 
     @property
     def time_ratio(self) -> float | None:
-        """The share of statement time that reads of data files take, 0 to 1; null where it is not known.
+        """The fraction of statement time that reads of data files take, 0 to 1; null if unknown.
 
-        Threads of the server that read in the background may make reads take more than statements do: it is then 1.
+        Background threads of the server may make the read time exceed the statement time: it is then 1.
         """
         ratio = self.per("read_ms", "statement_ms")
         return None if ratio is None else min(1.0, ratio)
 
     @property
     def ms_per_read(self) -> float | None:
-        """The mean time of reading a page, in ms; null where reads are not timed, or none was read."""
+        """The mean time of reading a page, in ms; null if reads are not timed, or none was read."""
         return self.per("read_ms", "pages_read")
 
     @property
     def no_time(self) -> str | None:
-        """Why the time of reads is not known; null where it is."""
+        """The reason why the time of reads is unknown; null if it is known."""
         return self.facts.no_time or None
 
     @property
@@ -152,10 +156,10 @@ class Seen:
 
     @property
     def pool_end(self) -> Mapping[str, float] | None:
-        """The state of the pool at the end; null where the server was away."""
+        """The state of the pool at the end; null if the server was unreachable."""
         return self.end.values if self.end else None
 
     @property
     def not_told(self) -> Mapping[str, str]:
-        """Why values of the pool are not known, by their names."""
+        """The reasons why values of the pool are unknown, by their names."""
         return {**self.begin.why_not, **(self.end.why_not if self.end else {})}

@@ -1,7 +1,7 @@
-"""Foretells how long a look and its evaluation take: before it, for the consent, and while it lasts, for the bar.
+"""Predicts how long an observation and its evaluation take: for the user's consent, and for the progress bar.
 
-A look may end before its planned time, because the tier `misses` ends once it has seen enough evictions. All functions
-are pure.
+An observation may end before its planned time, because the tier `misses` ends once it has recorded enough evictions.
+All functions are pure.
 """
 
 from __future__ import annotations
@@ -14,36 +14,41 @@ from bufferlab.live.tiers import Foretold, Stage
 from bufferlab.units import format_duration
 
 LEAST_MISSES_S = 120.0
-"""The least seconds for which `misses` stays attached, because its bounds come from the scatter of slices of time."""
+"""The least seconds for which `misses` stays attached, because its bounds come from the scatter of time slices."""
 STAGE_S = 0.7
-"""The seconds that a stage takes on top of its planned ones: it ends with the first sample after them, and attaching,
-detaching and reading the record take time. Looks of 90 and 120 s with nine stages took 96 and 128 s on MySQL 5.7."""
+"""The seconds that a stage takes in addition to its planned ones.
+
+It ends with the first sample after them, and attaching, detaching and reading the record take time. Observations of 90
+and 120 s with nine stages took 96 and 128 s on MySQL 5.7.
+"""
 EVALUATION_S = 1.0
 EVALUATED_US = 0.5
-"""The evaluation's seconds: EVALUATION_S to load the models and make the report, and EVALUATED_US for each event. On an
-AMD EPYC with other work the answer took 0.6 s for 0.5 million events, and 1.6 s for 8.6 million."""
+"""The evaluation time for each event in microseconds. EVALUATION_S seconds come on top, for the models and the report.
+
+On an AMD EPYC with other work the answer took 0.6 s for 0.5 million events, and 1.6 s for 8.6 million.
+"""
 _SURE_S = 10.0
-"""The seconds after which the evictions of this look foretell its end better than the rate before it."""
+"""The seconds after which this observation's own evictions predict its end better than the rate before it."""
 
 
 @dataclass(frozen=True)
 class Pace:
-    """The facts from which the time of a look follows."""
+    """The quantities from which an observation's time is computed."""
 
     pages_wanted: float
-    """The evictions after which `misses` has seen enough for the largest size; 0 or less: it takes its whole time."""
+    """The evictions after which `misses` ends, for the largest size; 0 or less if it takes its whole time."""
     evictions_per_s: float = 0.0
-    """The evictions a second before anything was attached."""
+    """The evictions per second before any recorder was attached."""
     events: float = 0.0
     """The events of `full` that will be recorded and evaluated."""
 
     @property
     def evaluation_s(self) -> float:
-        """Return the seconds of the evaluation after the look."""
+        """Return the seconds of the evaluation after the observation."""
         return EVALUATION_S + EVALUATED_US * self.events / 1e6
 
     def stage_s(self, stage: Stage, evictions_per_s: float | None = None) -> float:
-        """Return the seconds that a stage will take: `misses` ends early once it has seen enough.
+        """Return the seconds that a stage will take: `misses` ends early once it has recorded enough evictions.
 
         >>> Pace(30_000, 100).stage_s(Stage("misses", 590)), Pace(30_000, 100).stage_s(Stage("full", 10))
         (300.0, 10)
@@ -58,7 +63,7 @@ class Pace:
         return sum(self.stage_s(one) + STAGE_S for one in stages)
 
     def left_s(self, planned: Sequence[Stage], place: int, spent_s: float, evicted: int | None) -> float:
-        """Return the seconds left with the evaluation, after `spent_s` seconds of the stage at `place`.
+        """Return the seconds left, evaluation included, after `spent_s` seconds of the stage with index `place`.
 
         `evicted` are the evictions that `misses` has recorded in this stage; None for other stages.
         """
@@ -70,13 +75,13 @@ class Pace:
 
 
 def pace(foretold: Sequence[Foretold], pages_wanted: float, evictions_per_s: float) -> Pace:
-    """Return the pace of a look from the rates before anything was attached."""
+    """Return the `Pace` of an observation from the rates before any recorder was attached."""
     events = sum(one.events_per_s * one.seconds for one in foretold if one.tier == "full")
     return Pace(pages_wanted, evictions_per_s, events)
 
 
 def sentence(planned: Sequence[Stage], found: Pace) -> str:
-    """Return the words on the time of a look before it begins, with its evaluation."""
+    """Return in words the predicted time of an observation, its evaluation included."""
     expected_s = found.look_s(planned) + found.evaluation_s
     most_s = sum(one.seconds + STAGE_S for one in planned) + found.evaluation_s
     most = f", {format_duration(most_s)} at most" if math.ceil(most_s) > 1.05 * expected_s else ""

@@ -1,7 +1,8 @@
-"""Samples a server once a second until the time is over, a signal asks to stop, or the server refuses the account.
+"""Samples a server once a second until the time is over, a signal requests a stop, or the server refuses the account.
 
-Lost sessions are connected again. `Ends` asks further questions only at the two ends of the observation: on the pool,
-statements, and other work of the server. Only the last end asks who fills the pool, because that may change the pool.
+Lost sessions are reconnected. `Ends` runs other queries only at the two ends of the observation: on the pool,
+statements, and other work of the server. The pool's contents are queried only at the last end, because that may change
+the pool.
 """
 
 from __future__ import annotations
@@ -39,12 +40,12 @@ from bufferlab.live.window import LookWindow, SampledRow, ServerEvent
 
 T = TypeVar("T")
 _LONGEST_S = 6.0
-"""The seconds that the questions of one end may take together. After that no further question is asked."""
+"""The seconds that the queries of one end may take together. After that no more are sent."""
 _AWAY = NotTold("the server was away at the end")
 
 
 class Ends:
-    """The questions at the two ends of an observation. The constructor asks those of the first end."""
+    """The queries at the two ends of an observation. The constructor runs those of the first end."""
 
     def __init__(self, session: Session, facts: Facts, *, look_inside: bool, asks_data: bool) -> None:
         self._session, self._look_inside = session, look_inside
@@ -58,7 +59,7 @@ class Ends:
         self._statements = _told(lambda: digests.start(query, facts.flavour))
 
     def finish(self, facts: Facts, host: HostWork | NotTold, *, is_lost: bool) -> InsideFindings:
-        """Ask at the last end, unless the server is away; return the findings of both ends."""
+        """Run the queries of the last end, unless the server is unreachable; return the findings of both ends."""
         query, first = _within(self._session.query), self._statements
         contents: PoolContents | NotTold = _AWAY
         statements: Digests | NotTold = _AWAY
@@ -84,7 +85,7 @@ class Ends:
         )
 
     def _data_at_both(self, query: Query, facts: Facts) -> tuple[DataSize, DataSize] | NotTold:
-        """Return the size of the data at both ends; ask again now, unless the first answer took long."""
+        """Return the size of the data at both ends; query it again now, unless the first answer took long."""
         first = self._data
         if isinstance(first, NotTold):
             return first
@@ -95,7 +96,7 @@ class Ends:
 
 
 def _within(query: Query) -> Query:
-    """Return a query function that raises Refused after _LONGEST_S seconds, so that a slow server is not asked more."""
+    """Return a query function that raises Refused after _LONGEST_S seconds, to send a slow server no more."""
     until_s = time.monotonic() + _LONGEST_S
 
     def asked(sql: str) -> list[dict[str, Any]]:
@@ -107,7 +108,7 @@ def _within(query: Query) -> Query:
 
 
 def _told(ask: Callable[[], T | NotTold]) -> T | NotTold:
-    """Return the answer to a question, or why there is none."""
+    """Return the answer to a query, or why there is none."""
     try:
         return ask()
     except Refused as error:
@@ -119,12 +120,15 @@ def _told(ask: Callable[[], T | NotTold]) -> T | NotTold:
 _INTERVAL_SECONDS = 1.0
 _NAP_SECONDS = 0.1
 _POOL_EVERY_S = 300.0
-"""The contents of a pool change slowly, and InnoDB answers for them under the pool's latch."""
+"""The seconds between queries of the pool's contents.
+
+They change slowly, and InnoDB holds the pool's latch meanwhile.
+"""
 _OUTSIDE = 3
 
 
 class Stop(Protocol):
-    """The source of a request to stop the observation."""
+    """The source of requests to stop the observation."""
 
     @property
     def requested(self) -> bool:
@@ -132,13 +136,13 @@ class Stop(Protocol):
 
 
 class Listener(Protocol):
-    """A listener that gets each row and event of an observation at once."""
+    """A listener that immediately gets each row and event of an observation."""
 
     def row(self, row: SampledRow, window: LookWindow) -> None:
-        """Take the row of the last second."""
+        """Process the row of the last second."""
 
     def event(self, event: ServerEvent) -> None:
-        """Take an event of the server or the session."""
+        """Process an event of the server or the session."""
 
 
 @dataclass(eq=False)
@@ -150,10 +154,13 @@ class Observation:
     clock: Callable[[], float] = time.monotonic
     sleep: Callable[[float], None] = time.sleep
     asks_pool: bool = False
-    """Whether the server is asked for the state and the contents of its pool every _POOL_EVERY_S seconds."""
+    """Whether the state and the contents of the pool are queried every _POOL_EVERY_S seconds."""
     levels: Mapping[str, float] | None = None
     contents: PoolContents | None = None
-    """`levels` and `contents` are the last answers; None before the first, and if the server does not answer them."""
+    """The last answer on the pool's contents; `levels` is that on its state.
+
+    None before the first, and without an answer.
+    """
     _pool_due_s: float = -math.inf
     _processor_s: float | None = None
     _processor_last_s: float | None = None
@@ -169,18 +176,18 @@ class Observation:
         self.window = LookWindow(partial(self._derive), self.clock())
 
     def run(self, seconds: float, stop: Stop, *, look_inside: bool = False, asks_data: bool = False) -> Seen:
-        """Look for `seconds` seconds, and return the samples.
+        """Observe the server for `seconds` seconds, and return the samples.
 
-        With `look_inside` the server is asked once who fills its pool, even if the pool is large. With `asks_data` it
-        is asked at both ends how large its data are, for the bound of twice the pool. Raises EnvironmentLackingError if
-        the server refuses at the beginning.
+        With `look_inside` the contents of the pool are queried once, even if it is large. With `asks_data` the size of
+        the data is queried at both ends, for the bound of twice the pool. Raises EnvironmentLackingError if the server
+        refuses at the beginning.
         """
         session = self.session
         try:
             self._connected()
             ends = Ends(session, self.facts, look_inside=look_inside, asks_data=asks_data)
             self._begin_own()
-            # This sample is thrown away: its growth includes the work of the questions above.
+            # This sample is discarded: its growth includes the work of the queries above.
             self._sample()
         except (Refused, Lost) as error:
             raise _unseen(session, error) from error
@@ -207,7 +214,7 @@ class Observation:
         return replace(seen, twice_the_pool=double_pool.bound(seen))
 
     def _watch(self, seconds: float, stop: Stop) -> bool:
-        """Take a sample each second until the time is over; return whether the server is away at the end."""
+        """Take a sample each second until the time is over; return whether the server is unreachable at the end."""
         begun_s = due_s = self.window.begun_s
         is_lost = False
         while True:
@@ -234,7 +241,7 @@ class Observation:
         return self.session.look.derive(grown, self.facts)
 
     def _connected(self) -> None:
-        """Note after each connecting which server it is, our thread's processor time, and the server's counters."""
+        """After each connecting, record the server's identity and counters, and our thread's processor time."""
         self.window.connected(self.clock(), self.facts.identity)
         self._processor_last_s = self._thread_s()
         self._reading = self._read()
@@ -256,7 +263,7 @@ class Observation:
         return host_side.between(self._reading, last)
 
     def _step(self, was_lost: bool) -> bool:
-        """Take one sample, after connecting again if the session was lost; return whether the server answered."""
+        """Take one sample, after reconnecting if the session was lost; return whether the server answered."""
         try:
             if was_lost:
                 if why := self.session.reconnect():
@@ -283,7 +290,7 @@ class Observation:
         return True
 
     def _ask_pool(self) -> None:
-        """Ask for the state and the contents of the pool, if it is time. Raises Lost."""
+        """Query the state and the contents of the pool, if it is time. Raises Lost."""
         if not self.asks_pool or self.clock() < self._pool_due_s:
             return
         self._pool_due_s = self.clock() + _POOL_EVERY_S
@@ -310,15 +317,15 @@ class Observation:
             self._processor_s, self._processor_last_s = (self._processor_s or 0.0) + max(0.0, used_s), now_s
 
     def _begin_own(self) -> None:
-        """Note the work of our session so far, for the quantities from which samples do not subtract it."""
+        """Record the work of our session so far, for the quantities from which samples do not subtract it."""
         self._own = self.session.told(self.session.look.own_total)
         self._samples_before = self.window.samples
 
     def _subtract_own(self) -> None:
         """Subtract our session's work evenly from rows and totals, for counts whose samples include that work."""
         window = self.window
-        # Our work also includes three samples' worth outside of rows: the first question, a sample thrown away, the
-        # last question.
+        # Our work also includes three samples' worth outside of rows: the first query, a discarded sample, and the last
+        # query.
         samples = window.samples - self._samples_before + _OUTSIDE
         for name, own in self.session.told(self.session.look.own_total).items():
             if name in window.totals:
@@ -327,7 +334,7 @@ class Observation:
     def _unpublished(self) -> Unpublished:
         """Return the sessions that published nothing in the window, with the most bytes that their processes read."""
         told = self.session.told(self.session.look.unpublished, self.clock() - self.window.begun_s)
-        # The server's process numbers are valid on this host only if the number of our own session's process is.
+        # The server's PIDs are valid on this host only if the PID of our own session's process is.
         if not (told.sessions and told.readers) or isinstance(self._pid, NotTold) or self._thread != self.facts.thread:
             return told
         first, last = self._reading, self._read()

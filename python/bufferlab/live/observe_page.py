@@ -1,6 +1,6 @@
-"""Makes the report of a look, which every output format draws, and the table of its seconds for CSV.
+"""Builds the report of an observation, which every output format draws, and the table of its seconds for CSV.
 
-It also shows the findings inside the server (who fills the pool, statements, other work) and on its host.
+It also shows the findings inside the server (contents of the pool, statements, other work) and on its host.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from bufferlab.live.window import SampledRow
 from bufferlab.report.document import Report, Status, stamped
 from bufferlab.units import format_bytes, format_duration, format_percent
 
-#: The most instants that a figure draws; more would look the same.
+#: The most points in time that a figure draws; more would look the same.
 _DRAWN = 600
 _STATUS: Mapping[str, Status] = {"whole": "ok", "stopped": "interrupted", "lost": "lost"}
 
 
 def as_report(seen: Seen) -> Report:
-    """Return a look as the document that every output format draws."""
+    """Return an observation as the document that every output format draws."""
     window, facts = seen.window, seen.facts
     length = format_duration(window.seconds)
     report = Report(
@@ -53,13 +53,13 @@ def as_report(seen: Seen) -> Report:
 
 
 def _panel(seen: Seen) -> Table:
-    """Return the table next to the figure: the figures that a DBA asks for first, those that are known."""
+    """Return the table next to the figure: the known values among those that a DBA looks at first."""
     rows = tuple(map(Row, panel.figures(seen.rate).items()))
     return Table("main", "While it was seen", (Column("What"), Column("Mean of the look")), rows)
 
 
 def cost(cost: LookCost) -> str:
-    """Return the words on how much a look cost the server that was looked at."""
+    """Return in words how much an observation cost the observed server."""
     if cost.core_ratio is not None:
         return f"looking took {format_percent(cost.core_ratio)} of a core (our session's thread, /proc)"
     per_s_ms = 1000 * cost.statement_s / max(cost.seconds, 1e-9)
@@ -67,7 +67,7 @@ def cost(cost: LookCost) -> str:
 
 
 def line(row: SampledRow, transactions: str) -> str:
-    """Return the line of text on a row of a look: rates of pages, statements and transactions."""
+    """Return the line of text for a row: rates of pages, statements and transactions."""
     parts = [f"{row.t_s:.0f} s"]
     for name, title in (
         ("page_gets", "gets"),
@@ -204,7 +204,7 @@ def _limits(seen: Seen) -> list[str]:
 
 
 def _untimed(seen: Seen) -> list[str]:
-    """Return the line on how to get the time of reads, if the server does not time reads."""
+    """Return the line on how to enable the timing of reads, if the server does not time them."""
     if seen.time_ratio is not None or not seen.rate("misses"):
         return []
     why = seen.facts.no_time or "no statement was timed"
@@ -212,7 +212,7 @@ def _untimed(seen: Seen) -> list[str]:
 
 
 def misses_figure(seen: Seen) -> Figure:
-    """Return the figure of misses over time, with the pages read where these are others."""
+    """Return the figure of misses over time, with the pages read if these differ."""
     is_one = all(row.counts.get("misses") == row.counts.get("pages_read") for row in seen.window.rows)
     if is_one:
         return _figure(seen, "misses", "Misses over time", "Misses a second", ("misses",))
@@ -220,7 +220,10 @@ def misses_figure(seen: Seen) -> Figure:
 
 
 def _figure(seen: Seen, id: str, title: str, y_label: str, names: tuple[str, ...]) -> Figure:
-    """Return the figure of rates over time, a line for each name. The first of several is wide: others may cover it."""
+    """Return the figure of rates over time, a line for each name.
+
+    The first of several is wide, as others may cover it.
+    """
     rows = seen.window.rows
     step = -(-len(rows) // _DRAWN)
     groups = [rows[place : place + step] for place in range(0, len(rows), step)]
@@ -255,7 +258,7 @@ def inside_sections(seen: Seen) -> list[Section]:
 
 
 def host_facts(seen: Seen) -> list[str]:
-    """Return the words on the server's use of its host; [] if the server is not on this host, or nothing is known."""
+    """Return words on the server's use of its host; [] if the server is not on this host, or nothing is known."""
     host, found = seen.inside.host, []
     if not isinstance(host, NotTold):
         if host.processor_cores is not None:

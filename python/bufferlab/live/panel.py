@@ -1,6 +1,6 @@
-"""Makes the panel of a look: the figures that a DBA asks for first, as means of the look, or second by second.
+"""Builds the panel of an observation: the values that a DBA looks at first, as means or second by second.
 
-The page shows the means of the whole look. A terminal shows the panel while the look lasts.
+The page shows the means of the whole observation. A terminal shows the panel while it lasts.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _LEVELS = ("dirty_pages", "free_pages")
 
 
 def figures(rate: Callable[[str], float | None]) -> dict[str, str]:
-    """Return the figures that are known, by title; `rate` returns a count per second, or None."""
+    """Return the known values by title; `rate` returns a count per second, or None."""
     misses, read = rate("misses"), rate("pages_read")
     read_ms = rate("read_ms")
     found: list[tuple[str, str | None]] = [
@@ -40,7 +40,7 @@ def _ratio(part: float | None, whole: float | None, shown: Callable[[float], str
 
 
 def report(window: LookWindow, facts: Facts, server: str) -> Report:
-    """Return the panel of a look that lasts: the last second, the last minute, and the whole look."""
+    """Return the panel of a running observation: the last second, the last minute, and the whole time."""
     now = window.rows[-1]
     minute = [row for row in window.rows[-_MINUTE_ROWS:] if row.t_s > now.t_s - _MINUTE_S]
 
@@ -79,7 +79,7 @@ def _rate(rows: Sequence[SampledRow]) -> Callable[[str], float | None]:
 
 
 def _work(rate: Callable[[str], float | None], facts: Facts) -> dict[str, str]:
-    """Return the statements and transactions a second, each with its misses."""
+    """Return the statements and transactions per second, each with its misses."""
     found = {}
     for name, unit in (("statements", "statement"), ("transactions", facts.transactions)):
         if value := rate(name):
@@ -95,7 +95,7 @@ def _levels(row: SampledRow) -> list[tuple[str, str]]:
 
 
 def sparkline(values: Sequence[float]) -> str:
-    """Return a line of bars, the highest for the largest value.
+    """Return a line of Unicode bars, the highest for the largest value.
 
     >>> sparkline([0, 1, 2, 8])
     '▁▂▃█'

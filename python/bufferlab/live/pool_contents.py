@@ -1,11 +1,11 @@
-"""Finds which pages a server's pool holds, by number or by table and index. The cost is foretold; it asks only once.
+"""Finds which pages a server's pool holds, by number or by table and index. It predicts the cost, and queries once.
 
-The question takes a time that grows with the pool, and meanwhile holds the pool's latch (InnoDB) or many small locks
-(PostgreSQL). If that time is long, it is asked only after the user has confirmed it.
+The query takes a time that grows with the pool, and meanwhile holds the pool's latch (InnoDB) or many small locks
+(PostgreSQL). If that time is long, the user must confirm it first.
 
-Page numbers stand in the order in which the pages will leave, so that a model can begin with them.
-INNODB_BUFFER_PAGE_LRU has InnoDB's list from its tail on (i_s.cc, i_s_innodb_fill_buffer_lru). PostgreSQL does not show
-its clock's hand: its pages stand by their usage count, each as often as it was used.
+Pages are listed in the order in which they will be evicted, so that a model can begin with them. INNODB_BUFFER_PAGE_LRU
+has InnoDB's list from its tail on (i_s.cc, i_s_innodb_fill_buffer_lru). PostgreSQL does not show its clock's hand: its
+pages are ordered by their usage count, and each is repeated once per use.
 """
 
 from __future__ import annotations
@@ -20,18 +20,17 @@ from bufferlab.engines.servers.builds import Flavour
 from bufferlab.engines.servers.look import STATEMENT_SECONDS, Facts, NotTold, Query, Question, Row, ask, integer
 
 LONGEST_S = 0.25
-"""InnoDB is asked for the pool's contents without a confirmation if that takes fewer seconds: up to some 16,000 pages.
-"""
+"""InnoDB's pool is queried without a confirmation if that takes fewer seconds: up to some 16,000 pages."""
 
 
 @dataclass(frozen=True)
 class AskingCost:
-    """The foretold cost of asking who fills the pool."""
+    """The predicted cost of querying the pool's contents."""
 
     pages: int
     seconds: float
     within_limit: bool
-    """Whether the server is asked without a confirmation by the user."""
+    """Whether the server is queried without the user's confirmation."""
     sentence: str
 
 
@@ -41,30 +40,30 @@ class PoolObject:
 
     table: str
     index: str | None
-    """The index's name; None for PostgreSQL's tables, which are not an index, and for groups."""
+    """The index's name; None for tables of PostgreSQL, which are not an index, and for groups."""
     pages: int
     share_ratio: float
-    """The object's share of all pages of the pool; the shares of all objects sum to one."""
+    """The object's fraction of all pages of the pool; the fractions of all objects add up to one."""
     dirty_pages: int
     old_pages: int | None = None
-    """The object's pages in the old sublist of InnoDB's LRU list; None: PostgreSQL has no such list."""
+    """The object's pages in the old sublist of InnoDB's LRU list; None on PostgreSQL, which has no such list."""
     cold_pages: int | None = None
-    """The object's pages with the usage count 0, which the clock sweep takes first; None: InnoDB counts no usage."""
+    """The object's pages with the usage count 0, which the clock sweep takes first; None on InnoDB."""
 
 
 @dataclass(frozen=True)
 class PoolContents:
-    """Who fills the pool."""
+    """The contents of the pool."""
 
     pages: int
     """The number of all pages of the pool, including the free ones."""
     seconds_foretold: float
     objects: tuple[PoolObject, ...]
-    """The objects in the pool, the largest first; the last one may be the group of all further ones."""
+    """The objects in the pool, the largest first; the last one may be the group of all others."""
 
 
 def foretell(flavour: Flavour, pool_pages: int) -> AskingCost:
-    """Return the foretold cost of asking a server for the first time since its start, which takes longest.
+    """Return the predicted cost of the first query since the server's start, which takes longest.
 
     >>> foretell("mysql", 8192).sentence
     'asking who fills 8,192 pages takes about 0.12 s, in which reads wait for a latch; the answer fills 82 of them'
@@ -85,7 +84,7 @@ def foretell(flavour: Flavour, pool_pages: int) -> AskingCost:
 def look(
     query: Query, flavour: Flavour, pool_pages: int, *, look_inside: bool = False, limit: int = 20
 ) -> PoolContents | NotTold:
-    """Ask who fills the pool, if that is cheap or the user confirmed it (`look_inside`); return the answer.
+    """Query the contents of the pool if that is cheap or the user confirmed it (`look_inside`); return the answer.
 
     It has at most `limit` objects. `pool_pages` is the size of the pool by the server's counters.
     """
@@ -102,7 +101,8 @@ def look(
 def objects_of(rows: Iterable[Row], flavour: Flavour, pool_pages: int, limit: int) -> tuple[PoolObject, ...]:
     """Return the objects in the server's rows, the largest first. The last one may be a group of those beyond `limit`.
 
-    Rows with the same name are one object. Pages of the pool that no row names are a group too, so shares sum to one.
+    Rows with the same name form one object. Pages of the pool that no row names form a group too, so that fractions add
+    up to one.
     """
     names = postgres.names if flavour == "postgres" else innodb.names
     idle = "cold_pages" if flavour == "postgres" else "old_pages"
@@ -125,13 +125,13 @@ def objects_of(rows: Iterable[Row], flavour: Flavour, pool_pages: int, limit: in
 
 
 def _postgres_rows(query: Query, question: Callable[[str], Question]) -> list[dict[str, object]] | NotTold:
-    """Return the rows that answer a question about the schema of pg_buffercache."""
+    """Return the rows that answer a query on the schema of pg_buffercache."""
     place = postgres.pool_place(query)
     return place if isinstance(place, NotTold) else ask(query, question(place))
 
 
 Page = tuple[tuple[int, ...], int]
-"""An object, as `Recorded.object` or `Recorded.relations` names it, and the number of a page in it."""
+"""An object, as `Recorded.object` or `Recorded.relations` identifies it, and the number of a page in it."""
 _SUBJECT = "which pages the pool holds"
 _INNODB = Question(
     "SELECT space AS object, page_number AS page FROM information_schema.INNODB_BUFFER_PAGE_LRU ORDER BY lru_position",
@@ -145,7 +145,7 @@ ORDER BY usagecount, bufferid"""
 
 
 def pages(query: Query, facts: Facts, *, look_inside: bool) -> list[Page] | NotTold:
-    """Return the pages of the pool, the one first that will leave first. Errors other than refusals pass through."""
+    """Return the pages of the pool, the next to be evicted first. Exceptions other than refusals pass through."""
     if not cost(facts, look_inside=look_inside):
         return NotTold(f"{_SUBJECT}: {_foretold(facts).sentence}, so it is not asked", "--look-inside asks it once")
     if facts.flavour != "postgres":
@@ -165,7 +165,7 @@ def pages(query: Query, facts: Facts, *, look_inside: bool) -> list[Page] | NotT
 
 
 def cost(facts: Facts, *, look_inside: bool) -> str:
-    """Return in words what asking costs; "" where it is not asked."""
+    """Return in words the cost of the query; "" if it is not sent."""
     foretold = _foretold(facts)
     is_asked = foretold.seconds <= STATEMENT_SECONDS and (foretold.within_limit or look_inside)
     return foretold.sentence if is_asked else ""
@@ -176,9 +176,10 @@ def _foretold(facts: Facts) -> AskingCost:
 
 
 def keys(found: Sequence[Page], relations: Sequence[tuple[int, ...]]) -> list[int]:
-    """Return pages as keys of 64 bits: the number of the object in a window in the upper half, the page in the lower.
+    """Return pages as 64-bit keys: the object's number in a window in the upper half, the page number in the lower.
 
-    InnoDB's objects are numbers everywhere. `relations` numbers those of PostgreSQL; others come after them.
+    InnoDB's objects have the same number in all windows. `relations` numbers those of PostgreSQL; others come after
+    them.
     """
     numbers = {name: place for place, name in enumerate(relations)}
     return [(numbers.setdefault(name, len(numbers)) if relations else name[0]) << 32 | page for name, page in found]

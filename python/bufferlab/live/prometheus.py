@@ -1,7 +1,7 @@
-"""Makes and writes the file for Prometheus's textfile collector, which `observe` replaces each second.
+"""Writes the file for Prometheus's textfile collector, which `observe` replaces each second.
 
-Its metrics are counters since the observation began, and gauges of the last second and of the pool's last look. Names
-follow Prometheus's conventions: base units, and _total at the end of counters. No label has SQL in it.
+Its metrics are counters since the observation began, and gauges of the last second and of the pool's last query. Names
+follow Prometheus's conventions: base units, and _total at the end of counters. No label contains SQL.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ _TIMES = {
     "read_ms": ("read_seconds", "Seconds in which threads of the server read data files"),
     "statement_ms": ("statement_seconds", "Seconds that statements took"),
 }
-"""Count in ms -> its name in seconds, and its help."""
+"""For each count in ms, its metric name in seconds, and its help."""
 _NO_GAUGES = ("instances", "chunk_size_bytes")
 
 _Sample = tuple[Mapping[str, str], float]
 _Metric = tuple[str, str, str, list[_Sample]]
-"""Name, type, help, and the values with their own labels."""
+"""Name, type, help, and the values with their labels."""
 
 
 def text(
@@ -39,8 +39,8 @@ def text(
 ) -> str:
     """Return the file's text in Prometheus's text exposition format 0.0.4.
 
-    `row` is the row of the last second; None if the server did not answer. `levels` and `contents` are those of the
-    pool when the server was last asked for them.
+    `row` is the row of the last second; None if the server did not answer. `levels` and `contents` are the pool's last
+    known ones.
     """
     of_server = {"server": server, "engine": facts.engine}
     lines: list[str] = []
@@ -88,7 +88,7 @@ def _metrics(
 
 
 def _of_last_second(row: SampledRow | None) -> Iterable[tuple[str, str, float]]:
-    """Yield name, help and value of the ratios that the panel shows; none of a server that did not answer."""
+    """Yield name, help and value of the ratios that the panel shows; nothing if the server did not answer."""
     counts = row.counts if row else {}
     if gets := counts.get("page_gets"):
         yield "hit_ratio", "Share of gets that found their page in the pool", 1 - counts["misses"] / gets

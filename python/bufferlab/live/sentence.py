@@ -1,4 +1,4 @@
-"""Makes the sentences that answer a look at a server, or say why it has no answer.
+"""Builds the sentences that answer `observe` and `advise`, or the reason for a missing answer.
 
 `observed` says whether misses slow the server, `advised` what its pool would read at another size.
 """
@@ -18,15 +18,15 @@ from bufferlab.live.look_result import Seen
 from bufferlab.units import format_bytes, format_duration, format_percent
 
 READ_MS = (0.1, 1.0)
-"""The times of a read from a fast and from a slow SSD, by which untimed misses are judged."""
+"""The read times of a fast and of a slow SSD in ms, with which untimed misses are judged."""
 LITTLE_RATIO = 0.05
-"""If reads take less than this share of statement time, misses are not what slows a server."""
+"""If reads take less than this fraction of statement time, misses are not what slows a server."""
 _WITH_STAT_IO = 16
 """The first version of PostgreSQL that counts reads by their object and context (pg_stat_io)."""
 
 
 def observed(seen: Seen) -> str:
-    """Return the sentences of `observe`: whether misses slow the server, and what else a reader must know."""
+    """Return the sentences of `observe`: whether misses slow the server, and other important findings."""
     if not seen.window.rows:
         return "Nothing was seen: two readings of the counters are needed, and no two followed each other."
     return f"{_slows(seen)}{_unpublished(seen)}{_twice(seen)}{_ring(seen) or _room(seen)}{_temporary(seen)}"
@@ -82,7 +82,7 @@ def _unpublished(seen: Seen) -> str:
 
 
 def _ring(seen: Seen) -> str:
-    """Return a sentence if scans through a ring make most of the misses; else "".
+    """Return a sentence if scans through a buffer ring cause most of the misses; else "".
 
     PostgreSQL scans a table of more than a quarter of shared_buffers through a ring (heapam.c, initscan).
     """
@@ -152,13 +152,13 @@ def _each(seen: Seen) -> str:
 
 _MOST_LARGER = 2
 _FEW = 0.02
-"""If a size reads at most this share of the present reads, the sentence says "fewer than" its upper bound."""
+"""If a size reads at most this fraction of the present reads, the sentence says "fewer than" its upper bound."""
 _WORSE = 1.5
 """If a smaller size reads at least this many times the present reads, the sentence says that it gets worse."""
 _AS_MUCH = 1.1
 """If a smaller size reads at most this many times the present reads, the sentence says "about as much"."""
 _TIMES_FROM = 900.0
-"""The change in per cent from which on a table has it as a factor."""
+"""From this change in per cent on, a table shows it as a factor."""
 
 
 _NEEDS = re.compile(r"record for (\d+ (?:min|s)) at least")
@@ -167,7 +167,7 @@ _TIMES = {1.25: "A quarter more memory", 1.5: "Half as much memory again", 2: "T
 
 
 def advised(advice: Advice) -> str:
-    """Return the sentence of `advise`, on the sizes that were judged, or why none could be."""
+    """Return the sentence of `advise` on the sizes that were judged, or why none could be."""
     told = [one for one in advice.others if one.cannot_say is None]
     begin = _present(advice)
     if not told:
@@ -271,7 +271,7 @@ def change(one: SizeEstimate, advice: Advice) -> str:
 
 
 def verdict(one: SizeEstimate, advice: Advice) -> str:
-    """Return the words on a size for a table: its change, or why it is not judged."""
+    """Return words on a size for a table: its change, or why it is not judged."""
     present = advice.now.reads_per_s
     if one.pool_size_bytes == advice.present_bytes:
         return "as it is"
@@ -282,7 +282,7 @@ def verdict(one: SizeEstimate, advice: Advice) -> str:
 
 
 def signed(one: SizeEstimate, advice: Advice) -> str:
-    """Return the cell of a table on a size: its change with bounds ("-19 % (-24 to -13 %)"), or why it is not judged.
+    """Return the table cell of a size: its change with bounds ("-19 % (-24 to -13 %)"), or why it is not judged.
 
     Bounds are rounded outward. A larger pool reads no more than the present one, so its bounds end at 0. From ten times
     the present reads on the change is a factor ("31 times (23 to 39)").
@@ -306,7 +306,7 @@ def _sign(percent: int) -> str:
 
 
 def bounds(one: SizeEstimate, advice: Advice) -> str:
-    """Return the reads a second of an estimate in words: its bounds, rounded outward ("60 to 95", "fewer than 5").
+    """Return the reads per second of an estimate in words: its bounds, rounded outward ("60 to 95", "fewer than 5").
 
     Without bounds it is "about" the value.
     """
@@ -336,7 +336,7 @@ def few_digits(value: float, rounded: Callable[[float], int]) -> str:
 
 
 def reason(told: NotTold) -> str:
-    """Return a reason with its remedy, if it has one, as text."""
+    """Return a reason as text, with its remedy if it has one."""
     return f"{told.why}; {told.remedy}" if told.remedy else told.why
 
 
@@ -351,7 +351,7 @@ def _present(advice: Advice) -> str:
 
 
 def size_words(one: SizeEstimate, advice: Advice) -> str:
-    """Return a size, and whether it is more than there is memory for."""
+    """Return a size in words, with a remark if it exceeds the memory."""
     room = advice.largest_bytes
     more = " (more than there is memory for)" if room is not None and one.pool_size_bytes > room else ""
     return f"{format_bytes(one.pool_size_bytes)}{more}"
@@ -360,8 +360,8 @@ def size_words(one: SizeEstimate, advice: Advice) -> str:
 def _chosen(larger: Sequence[SizeEstimate], advice: Advice) -> list[SizeEstimate]:
     """Return the larger sizes for the sentence: the one nearest to twice the pool, and the largest that fits.
 
-    Where twice the pool is the largest, the next larger size comes first. If none fits into memory, only the next
-    larger size is returned.
+    If twice the pool is the largest, the next larger size comes first. If none fits into memory, only the next larger
+    size is returned.
     """
     room = advice.largest_bytes
     fitting = [one for one in larger if room is None or one.pool_size_bytes <= room] or list(larger[:1])
@@ -376,7 +376,7 @@ def _nearest_to_double(sizes: Sequence[SizeEstimate], advice: Advice) -> SizeEst
 
 
 def _smaller(smaller: Sequence[SizeEstimate], advice: Advice) -> list[str]:
-    """Return the words on smaller sizes: where reads begin to rise fast, or the smallest that reads about as much."""
+    """Return words on smaller sizes: where reads begin to rise fast, or the smallest that reads about as much."""
     present = advice.now.reads_per_s or 0.0
     same, parts = advice.present_bytes, []
     for one in sorted(smaller, key=lambda one: -one.pool_size_bytes):

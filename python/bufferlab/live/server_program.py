@@ -1,8 +1,9 @@
-"""Finds the program of a server's process: the file that the process runs, even if another file has its name by now.
+"""Finds the program of a server's process: the file that the process runs, even if its path has another file by now.
 
-The kernel names the file in /proc/PID/exe (proc_pid_exe(5)). Behind a dynamic loader it is the server's file whose code
-is mapped. A process may see other files than we do, as in a container. A service of systemd has a mount namespace of
-its own, in which it may see our files (systemd.exec(5), PrivateTmp); so folders are compared, not namespaces.
+The kernel names the file in /proc/PID/exe (proc_pid_exe(5)). If a dynamic loader started the process, the file is the
+one whose code is mapped. A process may see another file system than we do, as in a container. A service of systemd has
+its own mount namespace, in which it may see our files (systemd.exec(5), PrivateTmp); so folders are compared, not
+namespaces.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ class ServerProgram:
     """The program of a server's process."""
 
     file: Path
-    """The path by which the kernel finds it, even in a container or if replaced on the disk."""
+    """The path by which the kernel finds it, even in a container or after its file was replaced."""
     path: str
     """Its path, as the process sees it."""
     elsewhere: bool
@@ -32,21 +33,21 @@ class ServerProgram:
 
     @property
     def is_replaced(self) -> bool:
-        """Whether another file has the path by now, or none."""
+        """Return whether its path now leads to another file, or to none."""
         return _identity(Path(self.path)) != _identity(self.file)
 
 
 def of_process(process: Path) -> ServerProgram:
-    """Return the program of the process of this folder of /proc, which may be no server's.
+    """Return the program of a process, which need not be a server; `process` is its folder in /proc.
 
-    Raises PermissionError for a process that this user may not look at, and FileNotFoundError for one that has ended.
+    Raises PermissionError for a process that this user may not examine, and FileNotFoundError for one that has ended.
     """
     exe = process / "exe"
     if page_sites.is_loader(exe):
         for code in page_sites.mapped_code(process):
             path = code.path.removesuffix(_DELETED)
             if Path(path).name in PROGRAMS:
-                # Where another file has the path by now, root's way is by the mapping (proc_pid_map_files(5)).
+                # If another file has the path by now, root can open the mapping (proc_pid_map_files(5)).
                 replaced = process / "map_files" / code.addresses
                 file = Path(f"{process}/root{path}") if path == code.path else replaced
                 return ServerProgram(file, path, _elsewhere(process, path))
@@ -62,7 +63,7 @@ def _elsewhere(process: Path, path: str) -> bool:
 
 
 def _identity(path: Path) -> tuple[int, int] | None:
-    """Return the device and the inode of a file; None if there is none that this user can find."""
+    """Return the device and the inode of a file; None if this user finds no file there."""
     with suppress(FileNotFoundError, NotADirectoryError, PermissionError):
         found = path.stat()
         return found.st_dev, found.st_ino

@@ -1,7 +1,7 @@
-"""Holds the only session with a server that is looked at. It counts and times its statements, and reconnects.
+"""Manages the only session with an observed server. It counts and times its statements, and reconnects.
 
-It connects again at most once in five seconds. It gives up if the server refuses the account, because servers lock
-accounts after several refusals.
+It reconnects at most once in five seconds. It gives up if the server refuses the account, because servers lock accounts
+after several refusals.
 """
 
 from __future__ import annotations
@@ -28,13 +28,16 @@ T = TypeVar("T")
 RECONNECT_SECONDS = 5.0
 _REFUSALS = (ServerError, LostError, Refused)
 _BYTES_OF_A_PAGE = 512
-"""The bytes that an answer with the pages of a pool may have per page, as the clients count them."""
+"""The bytes for each page that an answer with the pages of a pool may have, as the clients count them."""
 _MOST_PAGES = 1 << 20
 _ANY_SCHEMA = "any"
 
 
 def family_of(url: str) -> Family:
-    """Return the family of a URL's server, by its scheme. Raises SpecError for a scheme of no server with a look."""
+    """Return the family of a URL's server, by its scheme.
+
+    Raises SpecError if servers of the scheme cannot be observed.
+    """
     scheme = url.partition("://")[0]
     schemes: dict[str, Family] = {}
     for family in registry.families():
@@ -58,7 +61,7 @@ def address_of(url: str, family: Family) -> Address:
     except ValueError as error:
         raise EnvironmentLackingError(f"this is not the URL of a server: {error}", None, family.form.example) from error
     schema = unquote(parts.path.removeprefix("/"))
-    # `parse` requires a schema that may hold our tables, so it gets a stand-in.
+    # `parse` requires a schema that may hold our tables, so it gets a dummy.
     address = parse(parts._replace(path=f"/{_ANY_SCHEMA}").geturl(), family.form)
     # A session of PostgreSQL is always in a database; one of MySQL needs no schema.
     return replace(address, url=url, schema=schema or family.system_database or "")
@@ -94,7 +97,7 @@ class Session:
         self._drop()
 
     def query(self, sql: str) -> list[dict[str, Any]]:
-        """Run one statement and return its rows by column name in small letters.
+        """Run one statement and return its rows by column name in lower case.
 
         Raises Refused if the server refuses it, and Lost if the connection is gone.
         """
@@ -115,12 +118,12 @@ class Session:
 
     @property
     def peer(self) -> int | None:
-        """Return the process that listens at the other end of our Unix socket; None over TCP."""
+        """Return the PID that listens at the other end of our Unix socket; None over TCP."""
         descriptor = self._connection.descriptor if self._connection else None
         return None if descriptor is None else host_side.peer_pid(descriptor)
 
     def reconnect(self) -> str:
-        """Connect again, unless the last try was less than five seconds ago.
+        """Reconnect, unless the last try was less than five seconds ago.
 
         Return "" if connected, else why the connection is still missing. Raises EnvironmentLackingError if the server
         refuses the account.
@@ -138,7 +141,7 @@ class Session:
         return ""
 
     def facts(self) -> Facts:
-        """Ask for the server's facts, and return them. Raises Refused and Lost."""
+        """Query the server's facts, and return them. Raises Refused and Lost."""
         with _understood():
             facts = self.look.facts(self.query)
             if not 0 < facts.page_size_bytes <= facts.pool_size_bytes:
@@ -183,7 +186,7 @@ class Session:
 
 @contextmanager
 def _understood() -> Iterator[None]:
-    """Context manager for reading answers. Raises Refused if an answer does not fit its question."""
+    """Context manager for reading answers. Raises Refused if an answer does not fit its query."""
     try:
         yield
     except MISFITS as error:

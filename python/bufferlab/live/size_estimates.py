@@ -1,15 +1,15 @@
-"""Estimates the reads a second of each pool size by the tier that can, or says why none can. All functions are pure.
+"""Estimates the reads per second of each pool size by the suitable tier, or says why it cannot. All functions are pure.
 
 Larger pools are estimated only from reads and evictions, by the list of evicted pages (crates/bufferlab-sim,
 ghost_list.rs). If a page is read again at depth `d` of the list, it would still be in a pool with `d` more frames. The
 list is empty when recording begins. If it lacks a page, the page's depth is beyond the list's length at that moment,
-and otherwise unknown: it is censored. The share of reads that remain with more frames is the product-limit estimate
+and otherwise unknown: it is censored. The fraction of reads that remain with more frames is the product-limit estimate
 (Kaplan and Meier: "Nonparametric estimation from incomplete observations", Journal of the American Statistical
 Association 53(282), 1958). So a list that is still short adds no false reads.
 
 Reads of any origin count, because read-ahead and prefetches read only pages that are not in the pool, as gets do. A
-creation removes its page from the list without a read. Reads through rings of PostgreSQL remain at any size. The list
-says nothing about smaller pools.
+creation removes its page from the list without a read. Reads through buffer rings of PostgreSQL remain at any size. The
+list says nothing about smaller pools.
 """
 
 from __future__ import annotations
@@ -50,19 +50,19 @@ _IDLE = "record while the application works, or longer"
 
 @dataclass(frozen=True)
 class Distances:
-    """The depth of each read in the list of evicted pages, in the order of time."""
+    """The depth of each read in the list of evicted pages, in time order."""
 
     depth: NDArray[np.int64]
     """For each read, its page's depth in the list; 0 if the list lacks it, `BY_RING` if a ring evicted it."""
     length: NDArray[np.int64]
     """For each read, the length of the list before it."""
     slice: NDArray[np.int64]
-    """For each read, the number of the slice of time that has it."""
+    """For each read, the number of the time slice that contains it."""
     cut: Cut
     second: Floats
     """For each read, its time in seconds since its window began."""
     moved: NDArray[np.bool_]
-    """For each read, whether its page's eviction was not seen. It is then assumed to have been just before the read."""
+    """For each read, whether its page's eviction was not recorded. It is then assumed to be just before the read."""
 
     @property
     def cold(self) -> NDArray[np.bool_]:
@@ -71,7 +71,7 @@ class Distances:
 
     @cached_property
     def longest(self) -> int:
-        """Return the largest number of added frames that can be judged: at enough reads the list was as long."""
+        """Return the largest number of added frames that can be judged: at enough reads the list was that long."""
         least = max(constants.LEAST_READS, int(np.ceil(constants.LONGEST_SHARE * len(self.length))))
         return int(np.sort(self.length)[-least]) if len(self.length) >= least else 0
 
@@ -94,7 +94,7 @@ def distances(windows: Sequence[Recorded], ring_reads: int) -> Distances:
 
 
 def remaining(found: Distances, more: int, weights: Floats) -> Floats:
-    """Return the share of reads that remain with `more` frames, for each row of weights of the slices.
+    """Return the fraction of reads that remain with `more` frames, for each row of weights of the slices.
 
     It is the product-limit estimate over 200 bins of depths up to `more`. A read that is censored within a bin counts
     as at risk for the part of the bin below its length. In bins of one depth the estimate is exact.
@@ -107,7 +107,7 @@ def remaining(found: Distances, more: int, weights: Floats) -> Floats:
         cells = found.slice[which] * bins + place[which]
         return np.bincount(cells, counts[which], slices * bins).reshape(slices, bins).astype(np.float64)
 
-    # A bin has the depths above its lower edge, up to and including its upper edge.
+    # A bin covers the depths above its lower edge, up to and including its upper edge.
     ones = np.ones(len(found.depth))
     hits = table((found.depth > 0) & (found.depth <= more), np.searchsorted(edges, found.depth, "left") - 1, ones)
     place = np.searchsorted(edges, found.length, "right") - 1
@@ -156,7 +156,7 @@ def _refused(found: Distances, counted: Counted, pool: PoolFacts) -> NotTold | N
 def _changing_mix(found: Distances) -> NotTold | None:
     """Return the reason that the halves of the window read pages of different depths; None if they agree."""
     more = found.longest // 4
-    # Only reads at which the list was long enough count. A shorter list would know only its hits.
+    # Only reads at which the list was long enough count. A shorter list would show only its hits.
     known = found.length >= more
     spared = (found.depth > 0) & (found.depth <= more)
     slices = len(found.cut.seconds)
@@ -196,7 +196,7 @@ def _estimate(
 
 
 def _rate(found: Distances, counted: Counted, pool: PoolFacts, more: int) -> tuple[float, float, float]:
-    """Return the reads a second with `more` frames, and their bounds; at most `longest` added frames are judged."""
+    """Return the reads per second with `more` frames, and their bounds; at most `longest` added frames are judged."""
     present = counted.reads / counted.seconds
     scale = present / found.cut.reads_per_s
     used = more * constants.frames_used(pool.engine, pool.version)
@@ -233,7 +233,7 @@ def _rate(found: Distances, counted: Counted, pool: PoolFacts, more: int) -> tup
 
 
 def _rings_end(windows: Sequence[Recorded], found: Distances, frames: int) -> NotTold | None:
-    """Return the reason that a table which scans read through a ring needs none in a pool of `frames` frames, or None.
+    """Return the reason if a table whose scans use a ring now would need none in a pool of `frames` frames; else None.
 
     A scan uses a ring if its table is larger than a quarter of the pool (heapam.c, initscan).
     """
@@ -260,7 +260,7 @@ def _rings_end(windows: Sequence[Recorded], found: Distances, frames: int) -> No
 
 
 def _pages_of(window: Recorded, objects: NDArray[np.uint32]) -> int:
-    """Return the number of pages of the smallest of these objects, by the largest page number that the window saw."""
+    """Return the pages of the smallest of these objects, by its largest page number in the window."""
     return min(int(window.page_in_object[window.object == one].max()) + 1 for one in objects)
 
 
@@ -277,7 +277,7 @@ def _needed(windows: Sequence[Recorded], found: Distances, more: int) -> str:
             return (
                 "the list of evicted pages no longer grows: nearly all that the load reads would fit, whatever the size"
             )
-        # Distances grow as a power of the time, and ever more slowly: between two looks by the power 0.3 to 0.5.
+        # Distances grow as a power of the time, and ever more slowly: between two observations by the power 0.3 to 0.5.
         power = min(np.log(end / before) / np.log(1.5), 0.5)
         needed = longest * (more / end) ** (1 / power) / (1 - constants.LONGEST_SHARE)
     needed = max(needed, 1.25 * longest)
@@ -298,10 +298,10 @@ def answer(
 ) -> tuple[SizeEstimate, ...]:
     """Return an estimate for each size. An object must have the same number in all windows.
 
-    `live_trace.with_one_numbering` gives it. `resident` has the pages that the pool held when the first window of
-    `full` began, as `object << 32 | page_in_object`, in the order of eviction; None if the server was not asked. The
-    list of evicted pages, over all windows, estimates larger sizes that the model leaves, and sizes of as many frames
-    as the pool has. Writes have bounds from the windows of `misses`.
+    `live_trace.with_one_numbering` gives it that number. `resident` has the pages that the pool held when the first
+    window of `full` began, as `object << 32 | page_in_object`, in the order of eviction; None if this was not queried.
+    The list of evicted pages, over all windows, estimates larger sizes that the model does not estimate, and sizes with
+    the pool's present number of frames. Writes have bounds from the windows of `misses`.
     """
     found = _reads(recorded, pool, counted, sizes_bytes, resident)
     followed = [one for one in recorded if one.tier == "misses" and one.ended != "lost" and len(one.columns["page"])]
@@ -353,7 +353,7 @@ def _holds_all(
         "measure: bufferlab run with the same load",
     )
     return tuple(
-        # In this window a larger pool would not have read more than this pool.
+        # A larger pool would not have read more than this pool in this window.
         SizeEstimate(size, None, 0.0, counted.reads / counted.seconds, "counted")
         if pool.frames(size) >= pool.pool_pages
         else SizeEstimate(size, None, None, None, "counted", why)

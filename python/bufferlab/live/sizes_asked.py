@@ -1,4 +1,4 @@
-"""The pool sizes about which `advise` is asked: the option --sizes, the default sizes, and the sizes refused."""
+"""The pool sizes that `advise` judges: the option --sizes, the default sizes, and the refused sizes."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from bufferlab.live.live_trace import Tier
 from bufferlab.units import MIB, TIB, UnitError, parse_size
 
 _LARGEST_BYTES = 1024 * TIB
-"""The largest pool size that may be asked for; the smallest is 1 MiB."""
+"""The largest pool size that a user may ask for; the smallest is 1 MiB."""
 _SHARES: Mapping[Tier, tuple[float, ...]] = {"misses": (1.25, 1.5, 2.0, 4.0), "full": (0.5, 0.75, 1.5, 2.0, 4.0)}
 """The pool sizes that each tier judges by default, as multiples of the pool's present size."""
 
 SizeAsked = Callable[[int], int]
-"""A function that returns a pool size in bytes from the present pool's."""
+"""A function that returns a pool size in bytes, given the present pool's size."""
 
 
 def parse_sizes(text: str | None) -> tuple[SizeAsked, ...]:
-    """Return the sizes that the option --sizes lists; none without the option.
+    """Return the sizes that the option --sizes lists; () without the option.
 
-    Raises SpecError for a text that is not a size or share, and for a size that no pool has.
+    Raises SpecError for a text that is not a size or percentage, and for a size that no pool can have.
     """
     return tuple(_size(part.strip()) for part in text.split(",")) if text else ()
 

@@ -1,9 +1,9 @@
-"""Plans which tier is attached when, foretells its cost, and measures it.
+"""Plans when each recording tier is attached, predicts its cost, and measures it.
 
-The foretold cost comes from the server's rates before anything is attached. The measured cost is the processor time of
-the server's threads per page get, with and without the tier, and that of our process. The kernel counts a thread's time
-in nanoseconds (/proc/PID/task/TID/schedstat). A stop at a site runs in the thread that hits it, so the added work is in
-the server's own time.
+The predicted cost comes from the server's rates before any recorder is attached. The measured cost is the processor
+time of the server's threads per page get, with and without the tier, and that of our process. The kernel counts a
+thread's time in nanoseconds (/proc/PID/task/TID/schedstat). A stop at a probe site runs in the thread that hits it, so
+the added work is in the server's own time.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from bufferlab.units import format_duration, format_percent
 _FEWEST_SECONDS = 3
 _LEVEL = 0.975
 TOLD_WITHIN = 1 / 3
-"""A measured cost is shown as a value if half of its interval is at most this share of the cost by the events."""
+"""A measured cost is shown as a value if half of its interval is at most this fraction of the cost by the events."""
 
 
 @dataclass(frozen=True)
@@ -35,34 +35,37 @@ class Second:
     """One interval between two samples of the counters, about a second."""
 
     tier: Tier | None
-    """The tier that was attached all the time; None if nothing was attached."""
+    """The tier that was attached all the time; None if none was."""
     seconds: float
     gets: float
     processor_s: float
     """The processor time of all threads of the server."""
     ours_s: float
-    """The processor time of this process, with the thread that reads the events."""
+    """The processor time of this process, including the thread that reads the events."""
 
 
 @dataclass(frozen=True)
 class TierCost:
-    """What one tier cost while it was attached, in processors: 0.01 is a hundredth of one."""
+    """The cost of one tier while it was attached, in processors: 0.01 is a hundredth of one."""
 
     tier: Tier
     seconds: float
     events: int
     foretold_cores: float
-    """The cost that was foretold from the rates before anything was attached."""
+    """The cost predicted from the rates before any recorder was attached."""
     by_events_cores: float
-    """The cost by the counted stops of the server's threads, each at the known time of a stop."""
+    """The cost computed from the counted stops of the server's threads and the known time of a stop."""
     server_cores: float | None
-    """The measured cost: the added processor time per get, compared with seconds without a tier, times gets a second.
+    """The measured cost: the added processor time per get, compared with seconds without a tier, times gets per second.
 
-    None if too few seconds of either kind were seen.
+    None if too few seconds of either kind were sampled.
     """
     low: float | None
     high: float | None
-    """`low` and `high` are the 95 % interval of `server_cores`, by the scatter of the seconds; None without it."""
+    """The upper end of the 95 % interval of `server_cores`, from the scatter of the seconds; `low` is the lower end.
+
+    None without a measured cost.
+    """
     ours_cores: float
 
     @property
@@ -77,7 +80,7 @@ class TierCost:
 
 
 def foretold_cores(events_per_s: float, flavour: Flavour, tier: Tier) -> float:
-    """Return the processors that recording takes of the server at that many events a second.
+    """Return the processors that recording takes from the server at that many events per second.
 
     >>> foretold_cores(100_000, "postgres", "full")
     0.3
@@ -86,14 +89,17 @@ def foretold_cores(events_per_s: float, flavour: Flavour, tier: Tier) -> float:
 
 
 class Processors:
-    """The meter of the processor time that a server's threads and our process use from reading to reading."""
+    """A meter of the processor time that a server's threads and our process use between readings."""
 
     def __init__(self, pid: int, proc: Path = Path("/proc")) -> None:
         self._pid, self._proc = pid, proc
         self._last, self._ours_s = self._read(), time.process_time()
 
     def grown(self) -> tuple[float, float]:
-        """Return the processor seconds of the server, and ours, since the last reading. Ended threads are not seen."""
+        """Return the processor seconds of the server, and ours, since the last reading.
+
+        Ended threads are not included.
+        """
         last, ours_s = self._last, self._ours_s
         self._last, self._ours_s = self._read(), time.process_time()
         server_s = sum(max(0, now - last.get(thread, 0)) for thread, now in self._last.items()) / 1e9
@@ -112,7 +118,7 @@ class Processors:
 def cost(
     seconds: Sequence[Second], flavour: Flavour, tier: Tier, attached_s: float, events: int, foretold: float
 ) -> TierCost:
-    """Return the cost of a tier that was attached for `attached_s` seconds; `foretold` is its cost in processors."""
+    """Return the cost of a tier that was attached for `attached_s` seconds; `foretold` is its predicted cost."""
     during = [one for one in seconds if one.tier == tier and one.gets]
     beside = [one for one in seconds if one.tier is None and one.gets]
     whole_s = sum(one.seconds for one in during)
@@ -143,25 +149,28 @@ def _per_get(seconds: Sequence[Second]) -> tuple[float, float, int]:
 
 
 BESIDE_S = 5.0
-"""Seconds before and after each attachment in which nothing is attached. The cost is measured against them."""
+"""The seconds before and after each attachment without a recorder. The cost is measured against them."""
 FULL_S = 10.0
 MOST_FULL = 3
-"""The most windows of the tier `full`. Each has FULL_S seconds, or more if the pool turns over slowly (`full_s`)."""
-TURNOVERS = 2.0
-"""How many times all windows of `full` together should see the pool's pages replaced."""
-WATCHING_CORES = 0.008
-"""The processors that our process takes besides its events: it asks the server once a second and draws the progress.
+"""The maximum number of windows of the tier `full`.
 
-On an AMD EPYC with 460 events a second the whole process took 0.0058 of a processor without a terminal and 0.0087 in
+Each has FULL_S seconds, or more if the pool turns over slowly (`full_s`).
+"""
+TURNOVERS = 2.0
+"""How many turnovers of the pool all windows of `full` together should record."""
+WATCHING_CORES = 0.008
+"""The processors that our process uses besides its events: it queries the server once a second and draws the progress.
+
+On an AMD EPYC with 460 events per second the whole process took 0.0058 of a processor without a terminal and 0.0087 in
 one, 0.0007 of them for the events.
 """
 _FRAME_EVENTS = 2
-"""The events of a page that is read or created: this one, and the eviction that makes room for the page."""
+"""The events for a page that is read or created: itself, and the eviction that makes room for the page."""
 
 
 @dataclass(frozen=True)
 class Stage:
-    """A part of the look: the tier that is attached, or None, and for how many seconds."""
+    """A part of the observation: the attached tier, or None, and its length in seconds."""
 
     tier: Tier | None
     seconds: float
@@ -169,7 +178,7 @@ class Stage:
 
 @dataclass(frozen=True)
 class Foretold:
-    """The foretold cost of a tier, by the rates before anything was attached."""
+    """The predicted cost of a tier, by the rates before any recorder was attached."""
 
     tier: Tier
     events_per_s: float
@@ -177,23 +186,23 @@ class Foretold:
     """The seconds of all windows of the tier together."""
     flavour: Flavour
     left_out: str = ""
-    """The events that are not foretold because the server does not count them, in words; "" for none."""
+    """In words the events that are not predicted because the server does not count them; "" if there are none."""
 
     @property
     def cores(self) -> float:
-        """Return the processors that the tier's events take of the server."""
+        """Return the processors that the tier's events take from the server."""
         return foretold_cores(self.events_per_s, self.flavour, self.tier)
 
     @property
     def recorder_cores(self) -> float:
-        """Return the processors that our recorder takes."""
+        """Return the processors that bufferlab's recorder uses."""
         return WATCHING_CORES + self.events_per_s * READER_US / 1e6
 
 
 def stages(tier: Tier, within_s: float, full_s: float = FULL_S, *, larger: bool = True) -> tuple[Stage, ...]:
-    """Return the stages of a look of `within_s` seconds. In the first and last one nothing is attached.
+    """Return the stages of an observation of `within_s` seconds. The first and last one have no recorder.
 
-    The tier `full` has short windows. `misses` has the rest of the time, if larger sizes are asked about (`larger`).
+    The tier `full` has short windows. `misses` has the rest of the time, if larger sizes are to be judged (`larger`).
     Windows of `full` have `full_s` seconds, or fewer if all would take more than half of the time, but at least FULL_S.
 
     >>> [(one.tier, one.seconds) for one in stages("full", 60)]
@@ -215,7 +224,7 @@ def full_s(rows: Sequence[SampledRow], pool_pages: float, limit_cores: float, fl
     """Return the seconds that each window of `full` needs so that all together see TURNOVERS turnovers of the pool.
 
     The windows take at most the processor time that windows of FULL_S would take at a cost of `limit_cores`. `rows` are
-    from a time in which nothing was attached.
+    from a time without recorders.
     """
     (full,) = foretell((Stage("full", 1.0),), rows, flavour)
     reads_per_s = sum(row.counts.get("pages_read", 0.0) for row in rows) / (sum(row.seconds for row in rows) or 1.0)
@@ -224,7 +233,7 @@ def full_s(rows: Sequence[SampledRow], pool_pages: float, limit_cores: float, fl
 
 
 def foretell(planned: Sequence[Stage], rows: Sequence[SampledRow], flavour: Flavour) -> tuple[Foretold, ...]:
-    """Return the foretold cost of each tier of the stages, from rows of a time in which nothing was attached."""
+    """Return the predicted cost of each tier of the stages, from rows of a time without recorders."""
     seconds = sum(row.seconds for row in rows) or 1.0
     gets, read, made, written = (
         sum(row.counts.get(name, 0.0) for row in rows) / seconds
@@ -236,7 +245,7 @@ def foretell(planned: Sequence[Stage], rows: Sequence[SampledRow], flavour: Flav
     def lacks(name: str) -> bool:
         return not any(name in row.counts for row in rows)
 
-    # PostgreSQL up to 15 counts created pages as read, so they are not left out.
+    # PostgreSQL up to 15 counts created pages as read, so they are included.
     makes = "the pages that it makes" if flavour != "postgres" and lacks("pages_created") else ""
     left_out: dict[Tier, str] = {"full": makes, "misses": "its writes" if lacks("pages_written") else ""}
     return tuple(
@@ -245,7 +254,7 @@ def foretell(planned: Sequence[Stage], rows: Sequence[SampledRow], flavour: Flav
 
 
 def refuse_above(limit_cores: float, foretold: Sequence[Foretold]) -> None:
-    """Raise SpecError if a tier would take more than `limit_cores` processors of the server."""
+    """Raise SpecError if a tier would take more than `limit_cores` processors from the server."""
     for one in foretold:
         if one.cores > limit_cores:
             each = f"{stop_us(one.flavour, one.tier):g} µs each"
@@ -258,7 +267,7 @@ def refuse_above(limit_cores: float, foretold: Sequence[Foretold]) -> None:
 
 
 def sentence(one: Foretold) -> str:
-    """Return the sentence on the foretold cost of a tier."""
+    """Return the sentence on the predicted cost of a tier."""
     alone = f", without {one.left_out}, which the server does not count" if one.left_out else ""
     what = "stops" if one.tier == "full" else "calls"
     return (

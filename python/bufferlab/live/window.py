@@ -13,11 +13,11 @@ from typing import ClassVar, Literal
 from bufferlab.engines.servers.look import Sample
 
 _START_TOLERANCE_SECONDS = 2.0
-"""A server's start may seem to move by this much, because servers report their age in whole seconds."""
+"""The seconds by which a server's computed start may vary, because servers report their uptime in whole seconds."""
 
 
 MOST_ROWS = 14_400
-"""The most rows that a look keeps, an even number: four hours of seconds. Then neighbours are joined, two by two."""
+"""The maximum number of rows, an even number: four hours of seconds. Then neighbouring rows are joined in pairs."""
 EventKind = Literal["lost", "refused", "back", "restart", "failover", "reset", "wrap", "right"]
 
 
@@ -31,7 +31,7 @@ class SampledRow:
     counts: Mapping[str, float]
     levels: Mapping[str, float]
     samples: int = 1
-    """How many intervals the row has: more than one in a long look."""
+    """The number of sample intervals in the row: more than one in a long observation."""
 
     PRINTED: ClassVar = ("t_s", "seconds", "counts", "levels")
 
@@ -49,7 +49,7 @@ def joined(first: SampledRow, second: SampledRow) -> SampledRow:
 
 @dataclass(frozen=True)
 class ServerEvent:
-    """Something that happened to the server or to our session while we looked."""
+    """An event of the server or of our session during the observation."""
 
     t_s: float
     kind: EventKind
@@ -57,7 +57,7 @@ class ServerEvent:
 
 
 def grown(before: int, after: int) -> int | None:
-    """Return the growth of a counter, even over a wrap at 32 or 64 bits; None if it was reset.
+    """Return the growth of a counter, even if it wrapped at 32 or 64 bits; None if it was reset.
 
     >>> grown(10, 15), grown(2**32 - 10, 5), grown(2**64 - 1, 0), grown(1000, 5)
     (5, 15, 1, None)
@@ -72,7 +72,7 @@ def grown(before: int, after: int) -> int | None:
 
 @dataclass
 class LookWindow:
-    """The samples so far, added up. `derive` computes named counts from the growth of a server's counters."""
+    """The sum of the samples so far. `derive` computes named counts from the growth of a server's counters."""
 
     derive: Callable[[Mapping[str, int]], Mapping[str, float]]
     begun_s: float
@@ -82,18 +82,20 @@ class LookWindow:
     seconds: float = 0.0
     """The seconds of all rows."""
     seconds_of: dict[str, float] = field(default_factory=dict)
-    """The seconds for which each count was reported. They differ: a right may be revoked, and counts are read at
-    different times."""
+    """The seconds for which each count was reported.
+
+    They differ: a right may be revoked, and counts are read at different times.
+    """
     _last: Sample | None = None
     _started_s: float = 0.0
-    """The latest start that the server reported since we connected."""
+    """The latest server start that was reported since we connected."""
     _identity: str = ""
     _is_new: bool = True
     """Whether no sample has come since the last connecting."""
 
     @property
     def samples(self) -> int:
-        """Return the number of intervals that the rows are of."""
+        """Return the number of sample intervals in all rows."""
         return sum(row.samples for row in self.rows)
 
     def say(self, t_s: float, kind: EventKind, what: str) -> None:
@@ -101,7 +103,7 @@ class LookWindow:
         self.events.append(ServerEvent(t_s - self.begun_s, kind, what))
 
     def connected(self, t_s: float, identity: str) -> None:
-        """Note that a connection was made to the server with this identity; another identity is a failover."""
+        """Record that a connection was made to the server with this identity; another identity is a failover."""
         if self._identity and identity != self._identity:
             self.say(t_s, "failover", "another server answers at this address: its identity is another")
             self._last = None
@@ -110,8 +112,8 @@ class LookWindow:
     def add(self, sample: Sample) -> SampledRow | None:
         """Add a sample; return the row of the interval that it ends.
 
-        The result is None for the first sample, after a restart or a reset of counters, and for a sample that is not
-        later than the one before.
+        Return None for the first sample, after a restart or a reset of counters, and for a sample that is not later
+        than the one before.
         """
         last, self._last = self._last, sample
         is_new, self._is_new = self._is_new, False
@@ -171,7 +173,7 @@ class LookWindow:
             self.seconds_of[name] = self.seconds_of.get(name, 0.0) + own_s
         row = SampledRow(sample.t_s - self.begun_s, seconds, counts, sample.levels)
         if len(self.rows) >= MOST_ROWS:
-            # Rows of the same number of samples are neighbours, apart from the last ones.
+            # Neighbouring rows have the same number of samples, except the last ones.
             self.rows = [joined(a, b) for a, b in zip(self.rows[::2], self.rows[1::2], strict=True)]
         self.rows.append(row)
         return row

@@ -1,4 +1,4 @@
-"""From an Experiment to the runs to do: points, blocks, order, seeds, and their cost."""
+"""Turns an Experiment into the runs to do: points, blocks, order, seeds, and an estimate of their cost."""
 
 from bufferlab.plan.estimate import SweepCost, estimate
 from bufferlab.plan.grid import (

@@ -1,7 +1,7 @@
 """Estimates the time and space of a plan, before anything is loaded or run.
 
-The rates are those of earlier runs on this host (execute keeps them), or else those that the engine declares.
-The estimate helps a person to decide whether to wait. It is not a measurement.
+The rates come from earlier runs on this host, which `execute` stores, or else from the engine's declaration. The
+estimate helps a person to decide whether to wait. It is not a measurement.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from bufferlab.spec import Experiment
 from bufferlab.units import MIB
 
 _PHASE_COST = 3.0
-"""How many of the workload's transactions one transaction of a phase costs: phases scan and insert many rows."""
+"""The cost of one transaction of a phase, in transactions of the workload: phases scan and insert many rows."""
 _PHASE_SETUP_SECONDS = 0.3
-"""The seconds in which a phase makes its tables, before its measured window begins."""
+"""The seconds that a phase takes to create its tables, before its measured window begins."""
 _PHASE_BYTES = 64 * MIB
-"""The room for a phase's tables and inserted rows: a guess, because a script does not say."""
+"""The bytes reserved for a phase's tables and inserted rows. This is a guess, because a script does not say."""
 
 
 @dataclass(frozen=True)
@@ -38,15 +38,15 @@ class SweepCost:
     measure_seconds: float
     check_seconds: float
     other_seconds: float
-    """Seconds of the runs' other stages: to start and end the engine, and to keep page traces and results."""
+    """Seconds of the runs' other stages: starting and ending the engine, and storing page traces and results."""
     predict_seconds: float
     """Seconds of the predictions before and after the runs; 0 for a sweep without them."""
     is_observed: bool
-    """Whether the rates are those of earlier runs of this workload on this host, and not only the declared ones."""
+    """Whether the rates were measured by earlier runs of this workload on this host, and not only declared."""
     cache_bytes: int
-    """Bytes of the databases that must be loaded. The databases are kept for later sweeps."""
+    """The bytes of the databases that must still be loaded. They stay in the cache for later sweeps."""
     data_bytes: int
-    """Bytes of the largest copy of a run with its growth. The copy is deleted after the run."""
+    """The bytes of the largest database copy of a run, its growth included. The copy is deleted after the run."""
     results_bytes: int
 
     @property
@@ -58,7 +58,7 @@ class SweepCost:
 
     @property
     def once_seconds(self) -> float:
-        """Return the seconds that do not grow with the number of runs."""
+        """Return the seconds that are spent once, for any number of runs."""
         return self.load_seconds + self.predict_seconds
 
 
@@ -70,10 +70,10 @@ def estimate(
     predicts: bool = False,
     is_observed: bool = False,
 ) -> SweepCost:
-    """Return the cost of a plan of which `loaded` databases are in the cache already.
+    """Return the cost of a plan if `loaded` of its databases are in the cache already.
 
-    Without `rates` the declared ones are taken. `is_observed` says that the rates come from earlier runs; `predicts`
-    that the sweep predicts its points, too.
+    Without `rates` the declared rates are used. `is_observed` is True if `rates` come from earlier runs; `predicts` is
+    True if the sweep also predicts its points.
     """
     experiment = plan.experiment
     rates = rates or declared_rates(experiment)
@@ -101,9 +101,10 @@ def estimate(
             largest_bytes = max(largest_bytes, copied_bytes + grown_bytes + len(experiment.phases) * _PHASE_BYTES)
         results_bytes += repetitions * int(200_000 + 20_000 * measuring)
     sizes = _database_sizes(plan)
-    # `loaded` does not say which of the databases are loaded. Unless the scale is swept, all have one size.
+    # `loaded` is only a number. It does not say which databases are loaded, but all have one size unless scale is
+    # swept.
     missing = max(0, len(sizes) - loaded)
-    starts_seconds = 2 * engine.start_seconds if engine.is_server else 0.0  # A start to load, one to check.
+    starts_seconds = 2 * engine.start_seconds if engine.is_server else 0.0  # One start to load, one to check.
     missing_bytes = sum(sizes) * missing // max(1, len(sizes))
     return SweepCost(
         load_seconds=missing_bytes / rates.load_bytes_per_s + missing * starts_seconds,
@@ -121,7 +122,7 @@ def estimate(
 
 
 def is_elsewhere(point: GridPoint) -> bool:
-    """Return whether a server that runs already holds the point's data: no copy and no cache of ours does."""
+    """Return whether the point's data is on an already running server. bufferlab then neither copies nor caches it."""
     return is_url(point.knobs.get("server"))
 
 
@@ -136,13 +137,13 @@ def declared_rates(experiment: Experiment) -> DeclaredRates:
 
 
 def _database_sizes(plan: Plan) -> list[int]:
-    """Return the bytes of each distinct database of the plan: those of its points, and those percentages refer to."""
+    """Return the bytes of each distinct database of the plan: the points' own, and those that percentages refer to."""
     own = {point.data: point.database_bytes for point in plan.points}
     return list((dict.fromkeys(needed_data(plan.experiment), plan.database_bytes) | own).values())
 
 
 def window_seconds(experiment: Experiment, point: GridPoint, rates: DeclaredRates) -> float:
-    """Return the seconds that a measured window should take: a rate that is asked for can only slow it down."""
+    """Return the expected seconds of a measured window. A requested arrival rate can only make it longer."""
     measure = experiment.measure
     per_s = min(rates.transactions_per_s, point.arrivals.rate_per_s or float("inf"))
     return min(measure.max_seconds, (measure.transactions or float("inf")) / per_s)

@@ -1,7 +1,7 @@
 """Makes the points of a sweep: every combination of the swept settings, in the order written.
 
-Percentages become bytes of whole frames, or counts. They refer to facts of loaded data: size and trees, found in the
-database or estimated before its load (execute loads). run_order.py repeats and orders the runs.
+Percentages become counts, or bytes rounded to whole frames. They refer to the size and trees of a database, which
+`execute` measures in the loaded database or which are estimated before. run_order.py repeats and orders the runs.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ from bufferlab.workloads import registry as workloads
 from bufferlab.workloads.declaration import Impossible, PoolAndData, WorkloadDeclaration
 
 _RESTORED_PER_DUMPED = 3
-"""The guess of a restored database's bytes for each byte of its dump, for plans before the restore."""
+"""A guess: bytes of a restored database for each byte of its dump. Plans made before the restore use it."""
 
 
 @dataclass(frozen=True)
 class DataKnobs:
-    """The values that decide one loaded database: equal ones mean the same database."""
+    """The values that determine a loaded database: points with equal values share one database."""
 
     knobs: tuple[tuple[str, Native], ...]
-    """The engine's knobs that decide the file, by name."""
+    """The engine's knobs that affect the database file, by name."""
     parameters: tuple[tuple[str, Native], ...]
-    """The workload's parameters that decide the data, by name."""
+    """The workload's parameters that affect the data, by name."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class DataFacts:
 
 
 Facts = Callable[[DataKnobs], DataFacts]
-"""A function that returns the facts of any database of an experiment."""
+"""A function that returns size and trees of any database of an experiment."""
 
 
 def estimated_facts(experiment: Experiment) -> Facts:
@@ -60,7 +60,7 @@ def estimated_facts(experiment: Experiment) -> Facts:
         if engine.data_bytes:
             return DataFacts(engine.data_bytes(dict(data.knobs)))
         if dump := experiment.workload.dump:
-            # A dump has no indexes, but text in place of numbers; pg_dump compresses.
+            # A dump has no indexes, but it has numbers as text; pg_dump compresses.
             least_bytes = workload.estimate_bytes({}, 0)
             return DataFacts(max(least_bytes, dump.size_bytes * _RESTORED_PER_DUMPED))
         parameters, page_size_bytes = dict(data.parameters), int(dict(data.knobs)[engine.page_knob])
@@ -72,19 +72,19 @@ def estimated_facts(experiment: Experiment) -> Facts:
 
 
 def known_facts(experiment: Experiment, known: Mapping[DataKnobs, DataFacts]) -> Facts:
-    """Return the function that gives the `known` facts of a loaded database, and the estimate of any other."""
+    """Return a function that gives the `known` facts of a loaded database, and an estimate for any other database."""
     estimate = estimated_facts(experiment)
     return lambda data: known.get(data) or estimate(data)
 
 
 def workload_of(experiment: Experiment) -> WorkloadDeclaration:
-    """Return the experiment's workload, with the parameters of the data that it works on."""
+    """Return the experiment's workload, with the parameters of the data that it uses."""
     declaration = workloads.declaration(experiment.workload.name)
     return workloads.on_data(declaration, str(experiment.workload.parameters.get(declaration.data_parameter, "")))
 
 
 def _data_knobs(engine: EngineDeclaration, workload: WorkloadDeclaration, asked: Mapping[str, Setting]) -> DataKnobs:
-    """Return the settings that decide a point's database; none of them is a share of a database."""
+    """Return the settings that determine a point's database. None of them is a percentage of a database."""
     knobs, parameters = (
         values_of({knob.name: asked[knob.name] for knob in owner if knob.decides_file and knob.name in asked})
         for owner in (engine.knobs, workload.parameters)
@@ -100,13 +100,13 @@ def _reference_data(experiment: Experiment, engine: EngineDeclaration, own: Data
 
 
 def _with(data: DataKnobs, values: Mapping[str, Native]) -> DataKnobs:
-    """Return the database with these values of its knobs."""
+    """Return a copy of the database's knobs with these values replaced."""
     return DataKnobs(tuple((name, values.get(name, value)) for name, value in data.knobs), data.parameters)
 
 
 @dataclass(frozen=True)
 class GridPoint:
-    """One combination of all settings, which each block runs once. Each setting stands here once, with its owner."""
+    """One combination of all settings, which each block runs once. Each setting is in one mapping: its owner's."""
 
     index: int
     swept_names: tuple[str, ...]
@@ -116,7 +116,7 @@ class GridPoint:
     workload: Mapping[str, Setting] = field(hash=False)
     """The workload's parameters, with percentages turned into counts."""
     load: Mapping[str, Setting] = field(hash=False)
-    """The load's settings, and the connections that run transactions at once."""
+    """The load's settings, and the number of connections that run transactions concurrently."""
     data: DataKnobs
     """The knobs of the loaded database that the point runs on."""
     database_bytes: int
@@ -136,14 +136,14 @@ class GridPoint:
 
     @property
     def settings(self) -> dict[str, Setting]:
-        """Return the settings that reports show: the engine's, other swept ones, and those of arrivals."""
+        """Return the settings that reports show: the engine's, the swept ones, and the arrival rate's."""
         load = (name for name, one in self.load.items() if name in self.swept_names or _is_changed(one))
         swept = (name for name in self.workload if name in self.swept_names)
         return {**self.engine, **{n: self.load[n] for n in load}, **{n: self.workload[n] for n in swept}}
 
     @property
     def knobs(self) -> dict[str, Native]:
-        """Return the values of the engine's settings by their names, without those that are left to the engine."""
+        """Return the values of the engine's settings by name, without those for which the engine's default applies."""
         return values_of(self.engine)
 
     @property
@@ -158,19 +158,19 @@ class GridPoint:
 
     @property
     def connections(self) -> int:
-        """Return how many connections run transactions at once at this point."""
+        """Return how many connections run transactions concurrently at this point."""
         return self.load[CONNECTIONS.name].number
 
     @property
     def arrivals(self) -> Load:
-        """Return how transactions are asked for: one after another, or at a rate."""
+        """Return the arrival process: transactions follow one another at once, or arrive at a rate."""
         if self.load["rate"].value == UNLIMITED:
             return Load()
         values = {one.knob.spelling: one.value for one in self.load.values() if one.knob.spelling in Load.model_fields}
         return Load.model_validate({"mode": "open", **values})
 
     def stored(self) -> dict[str, StoredSetting]:
-        """Return the settings as plan.json and run.json hold them, without the values that ran."""
+        """Return the settings as plan.json and run.json hold them, without the values in effect at run time."""
         return {
             name: StoredSetting(asked=one.asked, planned=one.value, unit=one.knob.unit, note=one.note)
             for name, one in self.settings.items()
@@ -195,7 +195,7 @@ def _is_changed(setting: Setting) -> bool:
 
 
 def workload_identity(experiment: Experiment) -> dict[str, Any]:
-    """Return the part of the workload that is the same at all points, as asked, for keys."""
+    """Return the user's workload settings that are equal at all points. Cache keys are made from them."""
     workload, connections = experiment.workload, experiment.knobs.get(CONNECTIONS.name)
     identity: dict[str, Any] = {
         "name": workload.name,
@@ -213,7 +213,7 @@ def workload_identity(experiment: Experiment) -> dict[str, Any]:
 
 
 def stored_workload(experiment: Experiment, point: GridPoint) -> dict[str, Any]:
-    """Return the workload as run.json holds it: parameters as the core takes them, and a script's name and hash."""
+    """Return the workload as run.json stores it: parameters in the core's form, and a script's name and hash."""
     script, dump = experiment.workload.script, experiment.workload.dump
     return {
         "name": experiment.workload.name,
@@ -228,7 +228,7 @@ def stored_workload(experiment: Experiment, point: GridPoint) -> dict[str, Any]:
 def points_of(experiment: Experiment, facts: Facts) -> list[GridPoint]:
     """Return every point. `facts` gives size and trees of the databases that percentages refer to.
 
-    Raises SpecError for an impossible point, such as a pool of too few frames.
+    Raises SpecError for an impossible point, such as a pool with too few frames.
     """
     engine, workload = engines.declaration(experiment.engine), workload_of(experiment)
     identity = workload_identity(experiment)
@@ -289,9 +289,9 @@ def _point(
 
 
 def _sized(engine: EngineDeclaration, point: GridPoint) -> dict[str, Setting]:
-    """Return the engine's settings with shares in bytes, and the pool in whole frames; a rounded pool gets a note.
+    """Return the engine's settings with percentages as bytes, and the pool in whole frames; a rounded pool gets a note.
 
-    Raises SpecError for a pool of fewer frames than the engine needs.
+    Raises SpecError for a pool with fewer frames than the engine needs.
     """
     settings = {name: setting.of(point.database_bytes) for name, setting in point.engine.items()}
     if not engine.results.pool:

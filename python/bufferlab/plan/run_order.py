@@ -1,8 +1,9 @@
 """Makes the plan: every run with its point, block, order and seed. Touches no file and asks no server.
 
-The order within each block and the seed of each block come from one number, only by `random.Random(int).random()`,
-whose sequence for a given seed Python promises to keep. `shuffle` and `randrange` carry no such promise. Ten years from
-now the same experiment gives the same plan. `lacking` finds settings that a server's version does not have.
+One number, the experiment's seed, determines the order within each block and the seed of each block. Only
+`random.Random(int).random()` is used, because Python promises to keep its sequence for a given seed; `shuffle` and
+`randrange` carry no such promise. So the same experiment gives the same plan ten years from now. `lacking` finds
+settings that a server's version does not have.
 """
 
 from __future__ import annotations
@@ -33,12 +34,12 @@ class PlannedRun:
     block: int
     repetition: int
     order: int
-    """The run's place among all runs, from 0."""
+    """The run's position in the plan, from 0."""
     seed: int
 
     @property
     def cell(self) -> tuple[int, int]:
-        """Return the numbers of point and block, by which a resume recognises a run."""
+        """Return the numbers of point and block. `--resume` identifies a run by them."""
         return (self.point, self.block)
 
 
@@ -52,17 +53,20 @@ class Plan:
     points: tuple[GridPoint, ...]
     runs: tuple[PlannedRun, ...]
     blocks: tuple[int, ...] | None = None
-    """The blocks of `runs`, if other folders have the other blocks of the plan; None: all blocks."""
+    """The block numbers of `runs`, if other hosts run the other blocks; None if this plan runs all blocks."""
 
     @property
     def least_runs(self) -> int:
-        """The number of runs that are done in any case: with "auto" blocks, those of the first blocks."""
+        """Return the number of runs done in any case: with "auto" repetitions, the runs of the first blocks."""
         design = self.experiment.design
         blocks = FIRST_LOOK_BLOCKS if design.repetitions == AUTO else design.most
         return sum(run.block < blocks for run in self.runs)
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the content of plan.json. It has all runs, so that hosts that do some blocks have the same plan."""
+        """Return the content of plan.json.
+
+        It lists all runs, so that hosts that share the blocks write the same plan.
+        """
         reference = self.experiment.reference.page_size
         return {
             "format_version": FORMAT_VERSION,
@@ -79,7 +83,7 @@ class Plan:
 
 
 def make(experiment: Experiment, facts: Facts, blocks: tuple[int, ...] | None = None) -> Plan:
-    """Return the plan of an experiment on databases with these facts; only of `blocks`, if some are given.
+    """Return the plan of an experiment on databases with these facts. If `blocks` is given, only these blocks run.
 
     Raises SpecError for an impossible point.
     """
@@ -90,7 +94,7 @@ def make(experiment: Experiment, facts: Facts, blocks: tuple[int, ...] | None = 
 
 
 def _all_runs(plan: Plan) -> list[PlannedRun]:
-    """Return the runs of all blocks of the plan, in their order: each block once, with all points."""
+    """Return the runs of all blocks of the plan, in their order. Each block runs every point once."""
     seed = plan.experiment.design.seed
     runs: list[PlannedRun] = []
     for block in range(plan.experiment.design.most):
@@ -102,11 +106,14 @@ def _all_runs(plan: Plan) -> list[PlannedRun]:
 
 
 _SEED_BITS = 53
-"""Seeds pass through JSON, whose readers keep 53 bits."""
+"""The bits of a seed: seeds pass through JSON, whose readers keep integers of 53 bits."""
 
 
 def derived_seed(purpose: str, seed: int, block: int) -> int:
-    """Return a seed for one purpose and block: SHA-256 of all three, so that neighbouring blocks share nothing."""
+    """Return a seed for one purpose and block.
+
+    It is a SHA-256 of all three numbers, so seeds of blocks are independent.
+    """
     digest = hashlib.sha256(f"bufferlab/1/{purpose}/{seed}/{block}".encode()).digest()
     return int.from_bytes(digest[:8], "big") >> (64 - _SEED_BITS)
 
@@ -132,7 +139,7 @@ VersionOf = Callable[[Values], str]
 
 
 def lacking(engine: EngineDeclaration, points: Sequence[GridPoint], version_of: VersionOf) -> list[Problem]:
-    """Return one problem for each setting, or value of one, that a point's server version does not have.
+    """Return one problem for each setting or value that the server version at a point does not support.
 
     "auto" is never refused: it means "if the version has the setting".
     """

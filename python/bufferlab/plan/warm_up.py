@@ -1,4 +1,4 @@
-"""Computes how long a point's warm-up is at least, before its gate may open."""
+"""Computes the minimum number of warm-up transactions of a point."""
 
 from __future__ import annotations
 
@@ -8,14 +8,13 @@ from bufferlab.spec import Experiment
 
 
 def least_transactions(experiment: Experiment, point: GridPoint) -> int:
-    """Return how many transactions a warm-up has before its gate may open, in measured and in generated runs.
+    """Return the transactions before the gate, a test for a steady miss rate, may end the warm-up.
 
-    The number is at least the experiment's `min_transactions`. If updates move rows, it is also at least the number
-    after which nearly all rows have moved, but for that at most half of the warm-up's cap: the gate needs the other
-    half.
+    The number is at least the experiment's `min_transactions`. If updates move rows, the warm-up also goes on until
+    nearly all rows have moved, but for that at most through half of its cap: the gate needs the other half.
     """
-    # The gate watches misses, and takes a pool for warm that was filled and turned over. If most gets miss, that takes
-    # 1,000 transactions, while the pages of rows that move change for much longer.
+    # The gate watches misses. It accepts a pool as warm once the pool was filled and its pages were replaced. If most
+    # gets miss, that takes 1,000 transactions. The pages of rows that move go on changing for much longer.
     warm_up, settles_after = experiment.warm_up, workload_of(experiment).settles_after
     if settles_after is None or not engines.declaration(experiment.engine).updates_move_rows:
         return warm_up.min_transactions

@@ -1,7 +1,7 @@
-"""Reads which dump an experiment restores, and refuses one that its engine or its script cannot work on.
+"""Finds and checks the dump that an experiment restores; refuses one that the engine or the script cannot use.
 
-In a TOML a dump is a path, relative to the TOML. In an experiment as run it is the file's absolute path, its size and
-its SHA-256, which is a part of `data_key`. Afterwards only the server's worker reads the dump again.
+A user's TOML names a dump by a path relative to the TOML. The experiment.toml of a sweep folder has the file's absolute
+path, its size and its SHA-256, which is a part of `data_key`. Afterwards only the server's worker reads the dump again.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _FLAVOURS: Mapping[str, Flavour] = {"mysql": "mysql", "mariadb": "mariadb", "pos
 _NAMED = re.compile(r"(mysql|mariadb|postgres)-([0-9][0-9.]*)")
 _QUIET = re.compile(r"'(?:[^']|'')*'|--[^\n]*|/\*.*?\*/", re.DOTALL)
 _FILLS = re.compile(r"\b(?:INSERT|REPLACE|CALL|LOAD)\b", re.IGNORECASE)
-"""Words of a script that may fill empty tables."""
+"""SQL keywords by which a script may insert rows into empty tables."""
 _APART = "a dump is restored into a server that bufferlab starts for it, apart from every other"
 
 
@@ -36,8 +36,8 @@ def read_dump(
 ) -> dict[str, Any] | None:
     """Return {path, sha256, size_bytes} of the named dump. Return None and add a problem if the dump cannot be used.
 
-    Return None without a problem if no dump is named and none is needed. A dump of an experiment as run is returned as
-    it stands.
+    Return None without a problem if no dump is named and none is needed. If the value is already such a table, as in
+    the experiment.toml of a sweep folder, return it unchanged.
     """
     table = next((name for name in ("knobs", "workload") if "dump" in _table(merged, name)), None)
     data = judged.parameters.get("data")
@@ -61,7 +61,7 @@ def read_dump(
 
 
 def require_servers_for(path: str, head: DumpHead, servers: Iterable[str]) -> None:
-    """Raise SpecError when a server that is asked for by name is of another family than the dump, or older."""
+    """Raise SpecError if a server that the user named is of another family than the dump, or older than its server."""
     for server in servers:
         named = _NAMED.fullmatch(server)
         if named and (wrong := misfit(head, _FLAVOURS[named[1]], named[2])):
@@ -82,7 +82,7 @@ def _table(merged: Merged, name: str) -> Mapping[str, Any]:
 
 
 def _impossible(merged: Merged, engine: EngineDeclaration, judged: Judged, where: str) -> Problem | None:
-    """Return the problem if the engine restores no dumps, or a server runs already; None if there is none."""
+    """Return the problem if the engine cannot restore dumps, or the server is given by the URL of a running one."""
     if not engine.is_server:
         hint = "choose --engine mysql, mariadb or postgres"
         return Problem(f"{engine.name} has no dumps: {_APART}", where, hint)

@@ -1,8 +1,8 @@
 """The typed Experiment: types and limits of everything in a TOML except the settings (settings.py).
 
-The Experiment is frozen: the validated values are the ones that run. This file reads no files and knows no lines of the
-TOML: load.py adds those. `to_toml` writes the experiment.toml of a sweep folder, "as run": everything is spelt out,
-defaults included, and reading the TOML back gives an equal Experiment.
+The Experiment is frozen: the validated values are the ones that run. This file reads no files and does not know the
+TOML's line numbers: load.py adds those. `to_toml` writes the experiment.toml of a sweep folder: everything is spelt
+out, defaults included, and reading the TOML back gives an equal Experiment.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ FORMAT_VERSION = 1
 _MOST_POINTS = 10_000
 _MOST_BLOCKS = 1000
 _MOST = 2**53 - 1
-"""The largest number of transactions: no disk does more in a lifetime, and JSON's readers keep 53 bits."""
+"""The largest number of transactions: no disk does more in its lifetime, and JSON readers keep integers of 53 bits."""
 MAX_SEED = 2**53 - 1
-"""Seeds pass through JSON, whose readers keep 53 bits."""
+"""The largest seed: seeds pass through JSON, whose readers keep integers of 53 bits."""
 
 
 def _seconds(value: Any) -> float:
@@ -79,7 +79,7 @@ def _reference_page(value: Any) -> int | str:
 
 
 OWN: Literal["own"] = "own"
-"""The reference page size that stands for each point's own page size."""
+"""Value of `Reference.page_size`: percentages refer to the database at each point's own page size."""
 
 Seconds = Annotated[float, BeforeValidator(_seconds), Field(gt=0, le=7 * 86400)]
 ReferencePage = Annotated[int | Literal["own"], BeforeValidator(_reference_page)]
@@ -115,7 +115,7 @@ class DumpFile(TomlTable):
 
 
 class Workload(TomlTable):
-    """The workload of an experiment: its name, script or dump, and those of its parameters that are not swept."""
+    """The workload of an experiment: its name, its script or dump, and the parameters that are not swept."""
 
     name: str
     parameters: dict[str, InstanceOf[Setting]] = {}
@@ -126,19 +126,26 @@ class Workload(TomlTable):
 class Reference(TomlTable):
     """The page size of the database that percentages refer to: one size for all points, or each point's own.
 
-    One size for all keeps the bytes of a share equal across page sizes; "own" keeps the share itself.
+    With one size, "20 %" is the same number of bytes at all page sizes. With "own", it is 20 % of each point's
+    database.
     """
 
     page_size: ReferencePage = 4096
 
 
 class AskedWarmUp(TomlTable):
-    """The bounds of the warm-up: between them, the gate decides when it ends."""
+    """The bounds of the warm-up.
+
+    Between them the gate, a test for a steady miss rate, decides when the warm-up ends.
+    """
 
     min_transactions: int = Field(default=0, ge=0, le=_MOST)
-    """Transactions for which the gate stays shut: caches other than the pool (a page cache) may have to be warm."""
+    """The transactions before the gate may end the warm-up. Other caches, such as the page cache, may need them."""
     max_transactions: int = Field(ge=0, le=_MOST)
-    """The cap of the warm-up. Zero: no warm-up, and the window begins with the pool as it was opened."""
+    """The cap of the warm-up, in transactions.
+
+    With 0 the warm-up is skipped: measuring begins with the pool as opened.
+    """
     max_duration: Seconds
     on_cap: Literal["fail", "report"] = "fail"
     """What happens to a run whose warm-up hits the cap: it fails, or it is kept and reported with a failed check."""
@@ -188,19 +195,22 @@ Share = Annotated[float, BeforeValidator(_share), Field(gt=0, lt=1)]
 
 
 AIM = ("at_most", "smallest_effect", "precision")
-"""The keys of [design] that say when "auto" stops: a fixed number of repetitions has none of them."""
+"""The keys of [design] that control when "auto" stops. They are refused with a fixed number of repetitions."""
 
 
 class Design(TomlTable):
-    """The repetitions, in blocks that are randomised from one seed."""
+    """The number of repetitions. Each is a block that runs every point once, in an order randomised from one seed."""
 
     repetitions: Repetitions = 3
     at_most: int = Field(default=5, ge=FIRST_LOOK_BLOCKS, le=_MOST_BLOCKS)
-    """The most repetitions if their number is "auto"."""
+    """The maximum number of repetitions if `repetitions` is "auto"."""
     smallest_effect: Share = 0.05
-    """The least change of the headline between points that matters: "auto" stops when a step is shown to be smaller."""
+    """The smallest relative change of the headline metric between points that matters to the user.
+
+    "auto" stops when each step is resolved or shown to be smaller.
+    """
     precision: Share | None = None
-    """The half-width of each mean's interval, relative to the mean, that "auto" goes on to reach; None: any width."""
+    """The relative half-width of each mean's confidence interval at which "auto" stops; None for any width."""
     seed: int = Field(default=1, ge=0, le=MAX_SEED)
 
     @field_validator(*AIM)
@@ -212,12 +222,12 @@ class Design(TomlTable):
 
     @property
     def most(self) -> int:
-        """The number of blocks of the plan: all of them, or the most if the number is "auto"."""
+        """Return the number of blocks in the plan; if it is "auto", the maximum."""
         return self.at_most if self.repetitions == AUTO else self.repetitions
 
 
 class Limits(TomlTable):
-    """The limits at which a run is given up."""
+    """The time limits after which a run is given up."""
 
     worker_silent: Seconds = 120.0
     """Seconds of silence after which a worker is killed and its run fails."""
@@ -254,16 +264,16 @@ class Experiment(TomlTable):
 
     @property
     def asked(self) -> dict[str, Setting]:
-        """Every setting that is not swept, of engine, load and workload, by its name."""
+        """Return every setting that is not swept, of engine, load and workload, by its name."""
         return {**self.workload.parameters, **self.knobs}
 
     @property
     def with_fixed_blocks(self) -> Experiment:
-        """The experiment with a fixed number of blocks: the most, if it was "auto"."""
+        """Return the experiment with a fixed number of blocks: if the number is "auto", its maximum."""
         return self.model_copy(update={"design": Design(repetitions=self.design.most, seed=self.design.seed)})
 
     def same_work(self, other: Experiment) -> list[str]:
-        """Return the top-level keys in which two experiments differ; none when they ask for the same work."""
+        """Return the top-level keys in which two experiments differ; an empty list if they ask for the same work."""
         return [key for key in type(self).model_fields if getattr(self, key) != getattr(other, key)]
 
 
@@ -278,7 +288,7 @@ def to_toml(experiment: Experiment) -> str:
     }
     workload, reference, knobs = experiment.workload, experiment.reference.page_size, dict(experiment.knobs)
     stops_itself = experiment.design.repetitions == AUTO
-    # The connections stand in [workload], as a number.
+    # In the TOML, the number of connections belongs to [workload].
     connections = {name: knobs.pop(name).number for name in (CONNECTIONS.name,) if name in knobs}
     tables: dict[str, dict[str, Any]] = {
         "workload": {"name": workload.name, **connections, **workload.parameters},
@@ -310,7 +320,8 @@ class _LongText(str):
 
 
 def _pairs(table: dict[str, Any]) -> list[str]:
-    # A variable's name, such as var.innodb_x, has a dot. Unquoted, TOML reads it as a table; profiles.py flattens it.
+    # A variable's name, such as var.innodb_x, contains a dot. Unquoted, TOML reads it as a table; profiles.py flattens
+    # it.
     return [f"{key} = {_value(value)}" for key, value in table.items()]
 
 
@@ -321,15 +332,14 @@ def _value(value: Any) -> str:
         return _long_text(value)
     if isinstance(value, Setting):
         value = value.asked
-    # JSON strings, numbers and booleans are TOML strings, numbers and booleans.
+    # JSON strings, numbers and booleans are also valid TOML.
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
 def _long_text(text: str) -> str:
     """Return a text as a multi-line basic string of TOML. All control characters but line feeds are escaped."""
     lines = [json.dumps(line, ensure_ascii=False)[1:-1].replace("\x7f", "\\u007f") for line in text.split("\n")]
-    # Quotes read better without escapes. They need escapes where three meet, or where the last one would end the
-    # string.
+    # Quotes read better without escapes. A quote needs an escape where three would meet, or at the end of the string.
     body = "\n".join(line.replace('\\"', '"') if _may_bare(line) else line for line in lines)
     return f'"""\n{body}"""'
 

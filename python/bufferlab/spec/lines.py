@@ -1,7 +1,7 @@
-"""Finds the line of a TOML text on which each key stands. It parses no values: tomllib does.
+"""Finds the line number of each key in a TOML text. It parses no values: tomllib does.
 
-It is a small scanner that follows toml.io/en/v1.0.0: tables, dotted and quoted keys, comments, and values that
-run over several lines (arrays, inline tables, multi-line strings).
+It is a small scanner that follows toml.io/en/v1.0.0: tables, dotted and quoted keys, comments, and values that span
+several lines (arrays, inline tables, multi-line strings).
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def key_lines(text: str) -> dict[KeyPath, int]:
 
 
 def line_of(lines: dict[KeyPath, int], path: KeyPath) -> int | None:
-    """Return the line of the key, or of the nearest table around it in the text; None if the text has neither."""
+    """Return the line of the key, or of the nearest enclosing table in the text; None if the text has neither."""
     for depth in range(len(path), 0, -1):
         if path[:depth] in lines:
             return lines[path[:depth]]
@@ -101,7 +101,7 @@ def _end_of_string(text: str, start: int) -> int:
     while position < len(text) and not text.startswith(close, position):
         position += 2 if text[position] == "\\" and quote == '"' else 1
     position += len(close)
-    # Up to two quotes may stand before the closing three.
+    # Up to two quotes may precede the closing three.
     while long and text.startswith(quote, position):
         position += 1
     return position

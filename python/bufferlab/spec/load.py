@@ -29,10 +29,13 @@ from bufferlab.workloads.declaration import WorkloadDeclaration
 
 SCRIPT_SUFFIX = ".sql"
 SCRIPT_EXPERIMENT = "script"
-"""The built-in experiment that runs a script given in place of an experiment."""
+"""The name of the built-in experiment that runs a user's script.
+
+It is used if the user names a script, not an experiment.
+"""
 
 _MOST_BYTES = 16 << 20
-"""The largest TOML: an experiment as run holds the texts of its scripts."""
+"""The largest TOML, in bytes: the experiment.toml of a sweep folder contains the texts of its scripts."""
 _NO_OVERRIDES = Overrides()
 
 
@@ -63,7 +66,7 @@ def load(path_or_name: str | Path, overrides: Overrides = _NO_OVERRIDES) -> Expe
 
 
 def loads(text: str, file: str, overrides: Overrides = _NO_OVERRIDES, folder: Path = Path()) -> Experiment:
-    """Load an experiment from a text. Relative paths of scripts begin at `folder`.
+    """Load an experiment from a text. Relative paths of scripts are resolved against `folder`.
 
     Raises a SpecError with every problem, in which `file` is the text's name.
     """
@@ -78,7 +81,10 @@ def loads(text: str, file: str, overrides: Overrides = _NO_OVERRIDES, folder: Pa
 def _experiment(
     tables: dict[str, Any], merged: Merged, overrides: Overrides
 ) -> tuple[Experiment | None, list[Problem]]:
-    """Return the experiment of merged tables, and all its problems. With problems it may be None."""
+    """Return the experiment of merged tables, and all its problems.
+
+    The experiment may be None if there are problems.
+    """
     problems = [*merged.problems, *_missing_profile(merged, tables), *_given_twice(overrides)]
     _name_program(merged)
     engine_name = _known(merged, ("engine",), engines.names(), "engine", problems, hidden=engines.names(hidden=True))
@@ -106,9 +112,9 @@ def _of_other_profiles(
     folder: Path,
     known: list[Problem],
 ) -> list[Problem]:
-    """Return the problems in profiles that were not asked for, so that a mistake shows before the profile is first run.
+    """Return the problems in profiles that the user did not choose, so that a mistake shows before they are first run.
 
-    These profiles are read on the file's engine and without flags, which are meant for the profile that is asked for.
+    These profiles are checked with the file's engine and without flags, because flags apply to the chosen profile only.
     """
     found: list[Problem] = []
     for profile in PROFILES:
@@ -136,7 +142,7 @@ def _without_server(merged: Merged, engine: EngineDeclaration, workload: Workloa
 
 
 def _not_together(merged: Merged, engine: EngineDeclaration, workload: WorkloadDeclaration) -> list[Problem]:
-    """Return the problem of an engine and a workload that cannot be run together, if there is one.
+    """Return a problem if the engine cannot run the workload; an empty list if it can.
 
     An engine without a database runs no SQL; a workload that reads a bare file cannot run in a database.
     """
@@ -157,7 +163,7 @@ def _keep(
     workload: WorkloadDeclaration | None,
     problems: list[Problem],
 ) -> None:
-    """Replace the settings as written by the settings as judged; read the scripts and have the core check them."""
+    """Replace the settings as written by the validated settings; read the scripts and have the core check them."""
     script = _script(merged, workload, problems) if workload else None
     dump = read_dump(merged, engine, judged, script, problems) if workload and workload.parameter("dump") else None
     phases = gather_phases(merged, problems)
@@ -178,7 +184,7 @@ def _keep(
 def _script(merged: Merged, workload: WorkloadDeclaration, problems: list[Problem]) -> dict[str, str] | None:
     """Return the source and text of the workload's script; None if the workload takes none.
 
-    A flag puts the script among the knobs; a TOML has it in [workload]. For a script that is missing or cannot be read,
+    A flag puts the script among the knobs; a TOML has it in [workload]. If a script is missing or cannot be read,
     return None and add a problem.
     """
     knob = next((known for known in workload.parameters if known.kind is KnobKind.FILE), None)
@@ -190,7 +196,7 @@ def _script(merged: Merged, workload: WorkloadDeclaration, problems: list[Proble
             return read_script(merged, (table, knob.name), values[knob.name], problems)
     sweep = merged.document.get("sweep")
     if isinstance(sweep, dict) and knob.name in sweep:
-        return None  # Refused already: a file cannot be swept.
+        return None  # Reported already: files cannot be swept.
     problems.append(
         Problem(
             f"workload {workload.name} needs a {knob.name}",
@@ -204,7 +210,7 @@ def _script(merged: Merged, workload: WorkloadDeclaration, problems: list[Proble
 def _variables(workload: WorkloadDeclaration, judged: Judged) -> dict[str, float]:
     """Return the variables that a script may use, with their values at one point.
 
-    The count of a percentage is not known before the load; 1 stands for it.
+    The count that a percentage stands for is not known before the database is loaded, so 1 takes its place.
     """
     variables: dict[str, float] = {}
     for knob in workload.parameters:
@@ -289,13 +295,14 @@ def _known(
 
 
 def _validate(merged: Merged, problems: list[Problem]) -> Experiment | None:
-    """Return the document as an Experiment; None, after adding the problems, if it is not valid.
+    """Return the document as an Experiment; if it is not valid, add its problems and return None.
 
     A problem that settings.py or a registry has reported is not repeated.
     """
     document = dict(merged.document)
     if problems:
-        # Settings that were not judged are not texts yet. Experiment would report their problems a second time.
+        # Settings that failed validation have no canonical text. Leave them out, or Experiment would report them a
+        # second time.
         document |= {"knobs": {}, "sweep": {}}
         if isinstance(table := document.get("workload"), dict):
             document["workload"] = {key: table[key] for key in NOT_SETTINGS if key in table}
@@ -332,16 +339,16 @@ def _problem(merged: Merged, document: dict[str, Any], detail: ErrorDetails) -> 
 
 
 def _path(document: dict[str, Any], place: tuple[int | str, ...]) -> tuple[str, ...]:
-    """Return the TOML's key path of a place in an Experiment: in a TOML, phases stand under their names."""
+    """Return the TOML key path of a location in an Experiment. A phase is a table [phases.NAME] in the TOML."""
     if len(place) > 1 and place[0] == "phases" and isinstance(place[1], int):
         return ("phases", document["phases"][place[1]]["name"], *map(str, place[2:]))
     return tuple(str(part) for part in place if part != "parameters" and not isinstance(part, int))
 
 
 def _limit(detail: ErrorDetails) -> str | None:
-    """Return, in words, which values are allowed in place of one that is not a whole number or is beyond its limits.
+    """Return in words which values are allowed, for an error about a non-integer or a number beyond its limits.
 
-    None for an error of another kind.
+    Return None for an error of another kind.
     """
     context = detail.get("ctx", {})
     match detail["type"]:

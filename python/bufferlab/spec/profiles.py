@@ -1,12 +1,12 @@
 """Merges base tables, the engine's tables, a profile and flags, in this order, and notes where each value came from.
 
-[engines.NAME] holds the differences on one engine. NAME is the engine's name or its family's (innodb: mysql and
-mariadb). Its knobs and its sweep replace [knobs] and [sweep], because another engine has other knobs. Its other tables
-change single values. After [engines.NAME] come the profiles [quick], [full] and [smoke], and after them
-[engines.NAME.quick].
+[engines.NAME] holds the differences on one engine. NAME is the engine's name or its family's (the family innodb has the
+engines mysql and mariadb). Its [knobs] and [sweep] tables replace the base tables whole, because another engine has
+other knobs. Its other tables change single values. After [engines.NAME] come the profiles [quick], [full] and [smoke],
+and after them [engines.NAME.quick].
 
-`Overrides` holds the flags. This file judges no value: experiment.py and settings.py do, and ask here for the origin of
-a value that they refuse.
+`Overrides` holds the flags. This file validates no value: experiment.py and settings.py do. They ask this file where a
+value that they refuse came from.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Overrides:
     script: str | None = None
     """The path of the script given in place of an experiment; None if none was given."""
     dump: str | None = None
-    """The path of the dump whose data the script works on; None if none was given."""
+    """The path of the dump whose data the script uses; None if none was given."""
     set_knobs: tuple[tuple[str, str], ...] = ()
     sweep: tuple[tuple[str, tuple[str, ...]], ...] = ()
     repetitions: int | Literal["auto"] | None = None
@@ -57,7 +57,7 @@ NOT_SETTINGS = ("name",)
 _SETTINGS = ("knobs", "workload", "sweep")
 ENGINES = "engines"
 _REPLACED = ("knobs", "sweep")
-"""The tables of an engine that replace the base tables whole."""
+"""The tables that an engine replaces whole: they are not merged key by key with the base tables."""
 
 
 @dataclass
@@ -68,13 +68,13 @@ class Merged:
     file: str
     lines: dict[KeyPath, int]
     folder: Path = Path()
-    """The folder at which relative paths in the file begin."""
+    """The folder against which relative paths in the file are resolved."""
     flags: dict[KeyPath, str] = field(default_factory=dict)
     profile_keys: dict[KeyPath, KeyPath] = field(default_factory=dict)
     problems: list[Problem] = field(default_factory=list)
     """The problems found in the merged tables."""
     sizes: tuple[str, ...] = ()
-    """The engines and families for which the experiment has tables."""
+    """The names of the engines and families for which the experiment has tables."""
 
     def where(self, path: KeyPath) -> str:
         """Return file, line and key of a value, or the flag that set it."""
@@ -85,7 +85,7 @@ class Merged:
             if path[:depth] in self.profile_keys:
                 path = self.profile_keys[path[:depth]] + path[depth:]
                 break
-        # A variable that is passed through to the server has dots in its name, which TOML reads as tables.
+        # The name of a variable for the server, such as var.innodb_x, contains dots, which TOML reads as nested tables.
         line = line_of(self.lines, tuple(part for key in path for part in key.split(".")))
         place = f"{self.file}:{line}" if line else self.file
         return f"{place} ({'.'.join(path)})" if path else place
@@ -142,7 +142,7 @@ def _apply_engine(merged: Merged, table: Any, at: KeyPath) -> None:
 
 
 def _flatten(merged: Merged) -> None:
-    """Turn the inner table that TOML makes of `var.innodb_x = 4` into a setting with a dot in its name."""
+    """Turn the nested table that TOML makes of `var.innodb_x = 4` into one setting whose name contains a dot."""
     for name in ("knobs", "sweep"):
         table = merged.document.get(name)
         if isinstance(table, dict):
@@ -206,7 +206,7 @@ def _set(merged: Merged, path: KeyPath, value: Any, flag: str) -> None:
     try:
         "".join((*path, *(map(str, value) if isinstance(value, list) else [str(value)]))).encode()
     except UnicodeEncodeError:
-        # Results could not keep bytes of the command line that are not UTF-8.
+        # Results are UTF-8 text and cannot store other bytes from the command line.
         merged.problems.append(Problem("a setting's value is not UTF-8", flag, "write it in UTF-8"))
         return
     table = merged.document
@@ -221,10 +221,10 @@ def _set(merged: Merged, path: KeyPath, value: Any, flag: str) -> None:
 
 
 def _drop_rivals(document: dict[str, Any], path: KeyPath, value: Any) -> None:
-    """Remove the settings that a later one at `path` replaces, also those in another table.
+    """Remove the settings that a later setting at `path` replaces, also those in another table.
 
     In [measure], transactions and duration exclude each other; a duration becomes the cap of a later count. A later
-    number of repetitions drops what belongs to "auto".
+    number of repetitions removes the keys that belong to "auto".
     """
     if len(path) != 2:
         return
@@ -238,7 +238,7 @@ def _drop_rivals(document: dict[str, Any], path: KeyPath, value: Any) -> None:
             measure.pop("transactions", None)
             measure.pop("max_duration", None)
         elif name == "transactions" and "duration" in measure:
-            # A duration becomes the cap of a count.
+            # A later transaction count keeps the earlier duration as its cap.
             measure["max_duration"] = measure.pop("duration")
     elif table in _SETTINGS and name != "name":
         for other in _SETTINGS:

@@ -1,8 +1,8 @@
-"""Reads the scripts of an experiment once, keeps them as text with it, and has the core's parser check them.
+"""Reads the scripts of an experiment once, stores their text in it, and has the core's parser check them.
 
-In a TOML a script is a path, relative to the TOML. In an experiment as run it is its source and text, so that a
-sweep folder needs no other file. The [phases.NAME] tables hold scripts too, which run on the warm database after the
-main window; experiment.py validates their keys and values.
+A user's TOML names a script by a path relative to the TOML. The experiment.toml of a sweep folder contains the script's
+name and text, so that the folder needs no other file. The [phases.NAME] tables hold scripts too, which run on the warm
+database after the main window; experiment.py validates their keys and values.
 """
 
 from __future__ import annotations
@@ -17,20 +17,23 @@ from bufferlab.errors import BufferlabError, Problem
 from bufferlab.spec.profiles import Merged
 
 MAX_BYTES = 4 << 20
-"""The bytes of the largest script: a slow log's script has lists of values. A larger file was named by mistake."""
+"""The largest script, in bytes.
+
+Scripts made from a slow log contain lists of values; a larger file was named by mistake.
+"""
 
 _Path = tuple[str, ...]
 
 
 def read_script(merged: Merged, path: _Path, value: Any, problems: list[Problem]) -> dict[str, str] | None:
-    """Return {source, text} of the script named at `path`; None, and a problem added, when it cannot be read."""
+    """Return {source, text} of the script named at `path`; add a problem and return None if it cannot be read."""
     if isinstance(value, dict):
         return _embedded(merged, path, value, problems)
     where = merged.where(path)
     if not isinstance(value, str) or not value.strip():
         problems.append(Problem(f"{path[-1]} = {value} is not the path of a file", where, "write the path of a script"))
         return None
-    # A path in a flag begins at the current folder, a path in a TOML at the TOML's folder.
+    # A path in a flag is relative to the current folder, a path in a TOML to the TOML's folder.
     file = Path(value) if path in merged.flags else merged.folder / value
     try:
         if file.exists() and not file.is_file():
@@ -62,7 +65,7 @@ def check_script(
     """
     core = _core()
     if core is None:
-        return {}  # Nothing can run without a core, and `run` reports that.
+        return {}  # Without the native core nothing can run; the command `run` reports that.
     try:
         told: Mapping[str, Any] = json.loads(
             core.check_script(script["source"], script["text"], json.dumps(dict(variables)))
@@ -96,7 +99,7 @@ def _core() -> Any:
 
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,39}")
 _TAKEN = ("load", "prefill", "warm_up", "measure", "closing")
-"""The names of the stages that every run has: samples and progress use these names."""
+"""The stages that every run has. Samples and progress use their names, so no phase may have one of them."""
 
 
 def gather_phases(merged: Merged, problems: list[Problem]) -> tuple[dict[str, Any], ...]:

@@ -1,7 +1,7 @@
-"""Judges all settings of an experiment by the declarations of engine, workload and load.
+"""Validates all settings of an experiment against the declarations of engine, workload and load.
 
-Each setting as written becomes a `Setting`, once (equal ones have equal texts), and every problem is collected.
-This file reads no other file: scripts.py reads scripts.
+Each value becomes one `Setting` with a canonical text, so that equal values have equal texts. All problems are
+collected. This file reads no other file: scripts.py reads scripts.
 """
 
 from __future__ import annotations
@@ -41,11 +41,14 @@ class _Known:
 
     engine: EngineDeclaration
     workload: WorkloadDeclaration | None
-    """None when the experiment names no known workload. An unknown name may then be a parameter of the intended one."""
+    """The workload's declaration; None if its name is missing or unknown.
+
+    An unknown setting may then be a parameter of the intended workload.
+    """
 
     @cached_property
     def homes(self) -> dict[str, tuple[str, Knob]]:
-        """Return the table of the TOML in which each setting stands, and its knob, by the setting's name."""
+        """Return for each setting's name the TOML table that it belongs to, and its knob."""
         parameters = self.workload.parameters if self.workload else ()
         return {
             **{knob.name: ("knobs", knob) for knob in (*self.engine.knobs, *LOAD_KNOBS)},
@@ -53,7 +56,7 @@ class _Known:
         }
 
     def home(self, name: str) -> tuple[str, Knob] | None:
-        """Return table and knob of one setting, also of a variable for the server; None for an unknown name."""
+        """Return table and knob of one setting, also of a variable for the server; None if the name is unknown."""
         variable = self.engine.variable(name)
         return self.homes.get(name) or (("knobs", variable) if variable else None)
 
@@ -82,7 +85,7 @@ def judge_settings(merged: Merged, engine: EngineDeclaration, workload: Workload
         default = engine.default_connections if knob is CONNECTIONS else knob.default
         setting = given[name] if name in given else knob.parse(default)
         if setting is not None:
-            # The connections are a setting of the load, though they stand in [workload].
+            # The number of connections is a setting of the load, although the TOML has it in [workload].
             of_workload = table == "workload" and knob is not CONNECTIONS
             (judged.parameters if of_workload else judged.knobs)[name] = setting
     _judge_connections(merged, engine, judged)
@@ -93,7 +96,7 @@ def judge_settings(merged: Merged, engine: EngineDeclaration, workload: Workload
 
 
 def on_its_data(merged: Merged, workload: WorkloadDeclaration) -> WorkloadDeclaration:
-    """Return the workload with the parameters of the data that it works on, if the workload can choose its data."""
+    """Return the workload with the parameters of the data that it uses, if the workload can choose its data."""
     if not workload.data_parameter:
         return workload
     name = workload.data_parameter
@@ -115,9 +118,9 @@ def _table(merged: Merged, name: str, judged: Judged) -> Mapping[str, Any]:
 
 
 def _belongs(merged: Merged, known: _Known, path: tuple[str, str], judged: Judged) -> bool:
-    """Return whether a name is a setting that stands in its owner's table; add a problem if not.
+    """Return whether a name is a known setting in the TOML table it belongs to; add a problem if not.
 
-    For a setting given by a flag the table does not matter.
+    For a setting given by a flag, the table does not matter.
     """
     table, name = path
     home = known.home(name)
@@ -210,20 +213,20 @@ def _judge_value(merged: Merged, known: _Known, path: tuple[str, str], value: An
 
 
 def _place(merged: Merged, name: str) -> str:
-    """Return the place that gives a setting: file, line and key in a TOML, or the flag."""
+    """Return where a setting is given: file, line and key in a TOML, or the flag."""
     tables = [table for table in ("sweep", "knobs", "workload") if isinstance(merged.document.get(table), dict)]
     return merged.where((next(table for table in tables if name in merged.document[table]), name))
 
 
 def _judge_connections(merged: Merged, engine: EngineDeclaration, judged: Judged) -> None:
-    """Add a problem for more connections than the engine takes, with the engine's reason."""
+    """Add a problem if the experiment asks for more connections than the engine supports, with the engine's reason."""
     given = judged.sweep.get(CONNECTIONS.name) or filter(None, [judged.knobs.get(CONNECTIONS.name)])
     most = max((setting.number for setting in given), default=0)
     if most > engine.max_connections:
         what = f"{most} connections: {engine.name} takes {engine.max_connections}"
         problem = Problem(what, _place(merged, CONNECTIONS.name), engine.connections_reason)
         if CONNECTIONS.name in judged.sweep and engine.max_connections == 1:
-            # The experiment is about connections: other settings that this engine lacks would only hide that.
+            # Report only this problem: other settings that the engine lacks would distract from it.
             judged.problems[:] = [problem]
         else:
             judged.problems.append(problem)
@@ -232,7 +235,7 @@ def _judge_connections(merged: Merged, engine: EngineDeclaration, judged: Judged
 def _judge_only_on(
     merged: Merged, engine: EngineDeclaration, workload: WorkloadDeclaration | None, judged: Judged
 ) -> None:
-    """Add a problem for each value of the workload that this engine does not support."""
+    """Add a problem for each workload parameter or value that this engine does not support."""
     for limit in workload.only_on if workload else ():
         name, value = limit.parameter, limit.value
         if engine.hidden or engine.name in limit.engines:

@@ -1,1 +1,1 @@
-"""Page accesses as columns: files of other tools in and out, and the misses of an LRU pool of each size."""
+"""Page accesses as columns: reads and writes trace files of other tools, and computes LRU misses for all pool sizes."""

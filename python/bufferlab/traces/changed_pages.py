@@ -1,7 +1,7 @@
-"""Changes of pages in PostgreSQL's page traces: each is a mark of the get after which the session made it.
+"""Attaches page changes in PostgreSQL's page traces to the get after which the session made them.
 
-A page that a session changes is pinned since the session's get, so that the change may stand at the get. Only a change
-whose get is not among the given accesses stays a separate access.
+A session pins a page from its get until after its change, so the change may be recorded as a mark of the get. A change
+stays a separate access only if its get is not among the given accesses.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 from bufferlab.results.trace_words import page_trace_words
 
 CHANGED, HINTED = 32, 64
-"""The marks in the column latch (crates/bufferlab-model/src/trace.rs)."""
+"""The bits of the column latch for a changed page and for hint bits (crates/bufferlab-model/src/trace.rs)."""
 BY_CHANGE = 1
-"""The latch of a change that is a separate access."""
+"""The value of the column latch for a change that is a separate access."""
 _Records = np.ndarray[Any, Any]
 
 
@@ -26,7 +26,7 @@ def _number_of(kind: str) -> int:
 
 
 def changes_joined(records: _Records) -> _Records:
-    """Return records in which changes are marks of the gets or creations before them, of the same page and thread."""
+    """Return the records; each change becomes a mark of the last get or creation of the page by the same thread."""
     kind = records["kind"]
     is_dirty = kind == _number_of("dirty")
     if not is_dirty.any():
@@ -61,7 +61,7 @@ def _key(records: _Records) -> NDArray[np.uint64]:
 
 
 def changes_in(columns: Mapping[str, NDArray[Any]], first: int, end: int) -> int:
-    """Return how many changes rows of a page trace hold, as marks or as accesses; hints are none."""
+    """Return how many changes these rows of a page trace hold, as marks or separate accesses, without hint bits."""
     kind, latch = (columns[name][first:end] for name in ("kind", "latch"))
     alone = (kind == _number_of("dirty")) & (latch == BY_CHANGE)
     gets = np.isin(kind, [_number_of("get"), _number_of("create")])

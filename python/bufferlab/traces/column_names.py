@@ -1,16 +1,16 @@
-"""Derives from the name of a column its role and the unit of its numbers."""
+"""Derives the role of a column, and the unit of its numbers, from the column's name."""
 
 from __future__ import annotations
 
 import re
 
 SECONDS_OF = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "100ns": 1e-7, "ns": 1e-9}
-"""The units of times, with the seconds of each."""
+"""Names of time units, with the length of each in seconds."""
 PAGE_UNITS = ("bytes", "sectors", "pages")
 ASKED = "?"
-"""The unit of a column whose name has several meanings, so that the user must say which."""
+"""The unit of a column whose name is ambiguous: the user must name the unit."""
 
-#: Names of columns of pages in the order of preference, without case, blanks and underscores, with their unit.
+#: Names of columns of page numbers, in lower case without blanks and underscores, the preferred first, with their unit.
 _PAGES = (
     (("page", "pageid", "pageno", "pagenumber"), "pages"),
     (("block", "blockid"), "pages"),
@@ -22,7 +22,7 @@ _PAGES = (
     (("id",), "pages"),
 )
 _RANK_OF_PAGE = {name: (rank, unit) for rank, (names, unit) in enumerate(_PAGES) for name in names}
-#: Names that often only count rows.
+#: Names of columns that often only number the rows.
 COUNTERS = ("key", "id")
 _SIZES = {
     "size": None, "objsize": None, "objectsize": None, "length": None, "len": None,
@@ -50,12 +50,12 @@ def plain(name: str) -> str:
 
 
 def page_rank(name: str) -> int | None:
-    """Return the place of a name among the names of columns of pages, the likeliest at 0; None for any other name."""
+    """Return the position of a name in the list of page column names, the likeliest at 0; None for any other name."""
     return _RANK_OF_PAGE.get(plain(name), (None, None))[0]
 
 
 def page_unit(name: str) -> str | None:
-    """Return what a column of this name counts: bytes, sectors, pages, or ASKED (a user must say). None: not known."""
+    """Return the unit of a page column by its name; ASKED if the user must say the unit, None if it is unknown."""
     return _RANK_OF_PAGE.get(plain(name), (None, None))[1]
 
 
@@ -65,17 +65,17 @@ def is_size(name: str) -> bool:
 
 
 def size_unit(name: str) -> str | None:
-    """Return the unit in the name of a column of sizes; None for a name without a unit ("size") or of no sizes."""
+    """Return the unit in a column's name; None if the name has no unit ("size"), or the column is not one of sizes."""
     return _SIZES.get(plain(name))
 
 
 def is_in_kib(name: str) -> bool:
-    """Return whether a name says that its numbers are in KB, MB or GB."""
+    """Return whether a column's name says that its numbers are in KB, MB or GB."""
     return not {word.lower() for word in re.findall(r"[A-Za-z]+", name)}.isdisjoint(_KIB)
 
 
 def time_rank(name: str) -> int | None:
-    """Return the place of a name among the names of columns of times, the likeliest at 0; None for any other name."""
+    """Return the position of a name in the list of time column names, the likeliest at 0; None for any other name."""
     if plain(name) in _TIMES:
         return _TIMES.index(plain(name))
     *rest, unit = _WORD.findall(name) or [""]
@@ -93,5 +93,8 @@ def time_unit(name: str) -> str | None:
 
 
 def is_file(name: str) -> bool:
-    """Return whether a column of this name holds files or devices, whose pages differ."""
+    """Return whether a column of this name holds files or devices.
+
+    Equal page numbers of two files are different pages.
+    """
     return plain(name) in _FILES

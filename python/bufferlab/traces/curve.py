@@ -1,4 +1,4 @@
-"""Computes an LRU pool's misses at every size, in one pass of the core; its knee and step; the working set over time.
+"""Computes an LRU pool's misses at every size in one pass, that curve's knee and step, and the working set over time.
 
 The knee and the step follow from the lower convex hull of the curve between the pool of one page and the pool of all
 pages. A cache whose curve is its hull would have no step (Beckmann and Sanchez, "Talus: A simple way to remove cliffs
@@ -24,20 +24,20 @@ from bufferlab.traces.page_trace import Accesses, rows_within
 if TYPE_CHECKING:
     from bufferlab.results.page_traces import PagesOfObject
 
-#: Accesses between two reports of progress: a tenth of a second's work.
+#: The accesses between two reports of progress, which take a tenth of a second.
 _CHUNK = 1 << 21
 _PARTS = 50
-#: The least depth of a knee, and the least height of a step, as shares of the misses that the curve falls in all.
+#: The least depth of a knee, and the least height of a step, as fractions of the curve's total fall in misses.
 _KNEE_SHARE, _STEP_SHARE = 0.05, 0.5
 
 
 @dataclass(frozen=True)
 class CurveStep:
-    """A pool's size at which most misses go at once: a slightly smaller pool misses about as often as a tiny one."""
+    """A pool size at which the misses drop abruptly: a slightly smaller pool misses about as often as a tiny one."""
 
     pages: int
     misses_below: int
-    """The misses of a pool with one page less."""
+    """The misses of a pool that is one page smaller."""
     misses: int
 
 
@@ -48,23 +48,23 @@ class MissCurve:
     PRINTED: ClassVar = ("accesses", "pages", "knee_pages", "step")
 
     misses: NDArray[np.uint64]
-    """[n]: misses of a pool of n pages, from 0 to all pages that were touched."""
+    """The misses by pool size: `misses[n]` is for a pool of n pages, from 0 to all touched pages."""
 
     @property
     def accesses(self) -> int:
-        """Return the gets that were counted: a pool of no pages misses them all."""
+        """Return the number of counted gets, which a pool of no pages misses all."""
         return int(self.misses[0])
 
     @property
     def pages(self) -> int:
-        """Return how many pages were touched, before or in the window."""
+        """Return the number of distinct pages touched before the window or in it."""
         return len(self.misses) - 1
 
     @cached_property
     def knee_pages(self) -> int | None:
         """The corner of the hull that is farthest below the chord of its ends; None if no corner is far below.
 
-        Far: at least 5 % of the gets that miss in a pool of one page and hit in a pool of all pages.
+        "Far" means at least 5 % of the curve's total fall: the gets that miss with one page and hit with all pages.
         """
         if self.pages < 3 or not self._fall:
             return None
@@ -74,9 +74,9 @@ class MissCurve:
 
     @cached_property
     def step(self) -> CurveStep | None:
-        """The place where the hull leaps over at least half of the fall between its ends; None without such a place.
+        """The size at which the curve falls abruptly by at least half of its total fall; None without such a size.
 
-        The hull leaps where the curve lies above one of the hull's edges by that much.
+        There the curve lies above one edge of its hull by at least that much.
         """
         least, edges = _STEP_SHARE * self._fall, [(1, self.pages)] if self._fall else []
         while edges:
@@ -93,12 +93,12 @@ class MissCurve:
 
     @property
     def _fall(self) -> int:
-        """Return how many gets miss in a pool of one page and hit in one of all pages."""
+        """Return the curve's total fall: the gets that miss in a pool of one page and hit in one of all pages."""
         return int(self.misses[min(1, self.pages)]) - int(self.misses[-1])
 
 
 def _above_chord(misses: NDArray[np.uint64]) -> NDArray[np.int64]:
-    """Return how far each miss count lies above the line between the first and the last, times the line's length.
+    """Return each miss count's height above the line between the first and the last, times the line's length.
 
     These are whole numbers, below 2^61: 2^32 accesses of 2^29 pages.
     """
@@ -113,10 +113,10 @@ def curve(
     progress: Callable[[float], None],
     one: PagesOfObject | None = None,
 ) -> MissCurve:
-    """Return the curve of the accesses; `progress` gets the share that is done, from 0 to 1.
+    """Return the curve of the accesses; `progress` gets the completed fraction, from 0 to 1.
 
-    `window_s` has the first and the last second whose misses count. With `one`, a table or index, only its own gets
-    count; pages of the others warm the pool.
+    Only misses between the two seconds in `window_s` count. If `one` is given, only the gets of this table or index
+    count; pages of the others still occupy the pool.
     """
     first, end = rows_within(accesses.time_s, window_s) if window_s else (0, len(accesses.page))
     pages = (one.first_page, one.first_page + one.pages) if one else (0, accesses.pages)
@@ -134,9 +134,9 @@ def misses_of_objects(
     sizes: Sequence[int],
     progress: Callable[[float], None],
 ) -> dict[str, list[int]]:
-    """Return the gets of each table or index, and its misses in LRU pools of `sizes` pages that all objects share.
+    """Return for each table or index its gets, and its misses in shared LRU pools of `sizes` pages.
 
-    Makes one pass for each object.
+    Makes one pass for each table or index.
     """
     found = {}
 
@@ -150,10 +150,10 @@ def misses_of_objects(
 
 
 def working_set(accesses: Accesses) -> tuple[NDArray[np.float64], NDArray[np.uint32]]:
-    """Return the ends of equal parts of the trace, in seconds, and the number of pages touched in each part."""
+    """Divide the trace into equal time intervals; return their ends in seconds, and the pages touched in each."""
     page, time_s = accesses.touches.page, accesses.touches.time_s
     ends = np.linspace(time_s[0], time_s[-1], _PARTS + 1)[1:]
     edges = [0, *np.searchsorted(time_s, ends[:-1], "right").tolist(), len(page)]
-    # One part at a time, because the counts of a part have an entry for every page.
+    # One interval at a time, because the counts of an interval have an entry for every page.
     there = [np.count_nonzero(np.bincount(page[first:last])) for first, last in pairwise(edges)]
     return ends, np.array(there, np.uint32)

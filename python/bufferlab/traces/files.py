@@ -1,4 +1,4 @@
-"""Reads accesses from files, whose names decide the format, and writes accesses as oracleGeneral of libCacheSim.
+"""Reads accesses from files in the format that their names imply; writes accesses as libCacheSim's oracleGeneral.
 
 text.py reads text, records.py reads binary records, and unpacked.py unpacks both.
 """
@@ -26,8 +26,8 @@ _FORMATS = (
 def read(path: Path, columns: Mapping[str, WantedColumns] | None = None, page_bytes: int | None = None) -> Accesses:
     """Return the accesses of a file; its name decides the format.
 
-    `columns` has the columns of a table that an option names, by role; `page_bytes` is the size of pages that a block
-    trace is cut into. Raises DataFileError with file and line.
+    `columns` are the columns that the user named by an option, by role. `page_bytes` is the page size into which the
+    requests of a block trace are divided. Raises DataFileError with file and line.
     """
     kind = Path(path.stem if unpacked.is_packed(path) else path.name).suffix.lower()
     if kind not in (*_TABLES, *_RECORDS):
@@ -41,7 +41,7 @@ def read(path: Path, columns: Mapping[str, WantedColumns] | None = None, page_by
         elif kind in _RECORDS:
             found = records.read_vscsi(path, page_bytes)
         else:
-            from bufferlab.traces import text  # Imported late, because only tables of text are read by polars.
+            from bufferlab.traces import text  # Import late: only text tables need polars.
 
             data = unpacked.all_bytes(path)
             is_list = kind == ".txt" and not columns and not text.is_table(data)
@@ -49,7 +49,7 @@ def read(path: Path, columns: Mapping[str, WantedColumns] | None = None, page_by
     except OSError as error:
         raise DataFileError(f"the file cannot be read: {error.strerror}", str(path), "give a readable file") from error
     except MemoryError as error:
-        # The host may have free memory that this process may not take: ulimit -v, or a container.
+        # The host may have free memory that this process may not use, because of ulimit -v or a container.
         what = "its accesses need more memory than this process may have"
         raise DataFileError(what, str(path), "cut the trace, or use a machine with more memory") from error
     backwards = found.time_s[1:] < found.time_s[:-1]
@@ -62,7 +62,7 @@ def read(path: Path, columns: Mapping[str, WantedColumns] | None = None, page_by
 
 
 def write_oracle_general(accesses: Accesses, file: BinaryIO) -> None:
-    """Write the accesses, without drops, as records whose object is the page. Raises OSError if `file` refuses them."""
+    """Write the accesses, without drops, as records; a record's object is the page. Raises OSError if writing fails."""
     import polars as pl
 
     accesses = accesses.touches

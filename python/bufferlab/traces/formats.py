@@ -1,10 +1,10 @@
-"""The published formats of block traces that are tables: their heads, the forms of their rows, and their units.
+"""The published formats of block traces that are tables: their header lines, patterns of their rows, and their units.
 
 Sources. MSR Cambridge: README of SNIA IOTTA 388 (times in 100 ns, offsets in bytes). SYSTOR '17: README of the traces
 at SNIA (seconds, bytes; the response may be empty). Alibaba: README of the block traces (bytes, us). Tencent: README of
 SNIA IOTTA 28064 (Unix seconds, sectors of 512 bytes). SPC: "SPC Trace File Format Specification" 1.0.1, 2002 (seconds,
-bytes of size; blocks are of 512 bytes in the traces of UMass). MQSim: its README (sectors; the unit of times stands in
-another file, and its own traces have ns). CloudPhysics: its trace in libCacheSim's repository, as CSV and as vscsi.
+bytes of size; blocks are of 512 bytes in the traces of UMass). MQSim: its README (sectors; another file gives the unit
+of times, and its own traces have ns). CloudPhysics: its trace in libCacheSim's repository, as CSV and as vscsi.
 """
 
 from __future__ import annotations
@@ -28,35 +28,41 @@ class TableFormat:
 
     name: str
     columns: Mapping[str, int]
-    """The columns of time, page and size."""
+    """The column numbers of time, page and size."""
     units: Mapping[str, str]
-    """The units of time, page and size."""
+    """The units of the columns time, page and size."""
     files: tuple[int, ...]
-    """The columns that together name the disk."""
+    """The column numbers that together identify the disk."""
     heads: tuple[str, ...] = ()
     """The header lines of this format; none if published files have no header line."""
     form: tuple[str, ...] = ()
-    """A pattern for each cell of a row without a line of names, in lower case."""
+    """A regular expression for each cell of a row in a file without a header line, in lower case."""
     in_sectors: bool = False
-    """Whether a table in bytes may look the same. If so, some size must be no multiple of a sector's bytes."""
+    """Whether a table with offsets in bytes may look the same.
+
+    If so, some size must not be a multiple of a sector's bytes.
+    """
     in_order: bool = False
-    """Whether a table of other columns may look the same. If so, times must not run backwards."""
+    """Whether a table with other columns may look the same. If so, times must not run backwards."""
     separators: str = ","
     has_further: bool = False
-    """Whether further columns may follow."""
+    """Whether more columns may follow."""
 
     def has_head(self, names: Sequence[str]) -> bool:
-        """Return whether these names of columns are a head of the format; case, blanks and signs do not count."""
+        """Return whether these column names are a header line of the format, ignoring case, blanks and punctuation."""
         return [plain(name) for name in names] in [[plain(name) for name in head.split(",")] for head in self.heads]
 
     def fits(self, row: Sequence[str]) -> bool:
-        """Return whether the cells of a row fit the format's patterns."""
+        """Return whether the cells of a row match the format's patterns."""
         if len(row) < len(self.form) or (len(row) > len(self.form) and not self.has_further):
             return False
         return all(re.fullmatch(form, cell.lower()) for form, cell in zip(self.form, row, strict=False))
 
     def has_form(self, rows: Sequence[Sequence[str]], separator: str) -> bool:
-        """Return whether rows look like the format's. A damaged row after the first one is reported later."""
+        """Return whether rows look like this format.
+
+        A damaged row after the first is not checked here: it is reported later.
+        """
         if not self.form or not rows or separator not in self.separators or not self.fits(rows[0]):
             return False
         times, sizes = ([row[self.columns[role]] for row in rows] for role in ("time", "size"))
@@ -142,4 +148,4 @@ FORMATS = (
         separators=" \t",
     ),
 )
-"""The formats. Each is recognised by its head or by the form of its rows."""
+"""The formats. Each is recognised by its header line or by the patterns of its rows."""

@@ -1,7 +1,7 @@
-"""Decides what a table of page accesses has: a head, its columns, their units. Reads no whole column.
+"""Decides the columns of a table of page accesses, their units, and whether it has a header. Reads no whole column.
 
-The unit of the column of pages comes from the option, a known format or the column's name, in this order. docs/curve.md
-has these rules for users.
+The unit of the page column comes from the option, a known format or the column's name, in this order. docs/curve.md has
+these rules for users.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _NOT_NAMED = "the first line does not name the columns"
 
 @dataclass(frozen=True)
 class TraceColumn:
-    """A column of a table, by its place from 0, and the unit of its numbers."""
+    """A column of a table: its index from 0, and the unit of its numbers."""
 
     at: int
     unit: str | None = None
@@ -35,10 +35,10 @@ class TraceColumn:
 
 @dataclass(frozen=True)
 class Layout:
-    """The way to read a table: its columns by their roles, with the units of their numbers."""
+    """How to read a table: its columns by their roles, with the units of their numbers."""
 
     names: tuple[str, ...]
-    """The name or number of each column, for people."""
+    """The name of each column, or its number if the table has no header, for messages."""
     has_head: bool
     page: TraceColumn
     time: TraceColumn | None
@@ -50,7 +50,7 @@ class Layout:
     """Whether the roles are only guessed, from three or four columns of numbers."""
 
     def asked(self, unit: str | None = None) -> str:
-        """Return the option that asks for these columns, with another unit of pages."""
+        """Return the `--columns` option that selects these columns, with `unit` as the unit of pages."""
         found = {"time": self.time, "page": TraceColumn(self.page.at, unit), "size": self.size}
         parts = [
             f"{role}={self.written(one.at)}" + (f":{one.unit}" if one.unit else "")
@@ -60,14 +60,14 @@ class Layout:
         return "--columns " + ",".join([*parts, *(f"file={self.written(at)}" for at in self.files[:1])])
 
     def written(self, at: int) -> str:
-        """Return the column at place `at` as --columns names it: by its name, without a head by its number from 1."""
+        """Return column number `at` as --columns names it: by its name, or without a header by its number from 1."""
         return str(WantedColumns(self.names[at], None, None)) if self.has_head else str(at + 1)
 
 
 def decide(table: pl.DataFrame, separator: str, asked: Mapping[str, WantedColumns], where: str) -> Layout:
-    """Return how to read a table, whose cells are text and whose first row may be a head.
+    """Return how to read a table, whose cells are text and whose first row may be a header.
 
-    Raises DataFileError when the columns or their units cannot be found.
+    Raises DataFileError if the columns or their units cannot be determined.
     """
     first, *rows = ([clean(cell) for cell in row] for row in table.head(SAMPLED_ROWS + 1).iter_rows())
     known = next((one for one in FORMATS if one.has_head(first)), None)
@@ -84,7 +84,7 @@ def decide(table: pl.DataFrame, separator: str, asked: Mapping[str, WantedColumn
     elif _is_of_objects(first):
         found = dict(_UNNAMED)
     else:
-        # A device or a file is often the first column, and has one value.
+        # The first column is often a device or a file, which has one constant value.
         constant = len(rows) > 1 and len({row[0] for row in [first, *rows]}) == 1
         what = "column 1 has one value and is no time" if constant and _NUMBER.fullmatch(first[0]) else _NOT_NAMED
         raise DataFileError(what, f"{where}:1", hint([first, *rows]))
@@ -116,19 +116,19 @@ def decide(table: pl.DataFrame, separator: str, asked: Mapping[str, WantedColumn
 
 
 def choices(layout: Layout, units: Sequence[str] = column_names.PAGE_UNITS) -> str:
-    """Return the hint to say by --columns which of these units the column of pages counts."""
+    """Return a hint to name the unit of the page column by --columns, with these units to choose from."""
     return "say what it counts: " + ", or ".join(layout.asked(unit) for unit in units)
 
 
 def clean(cell: str | None) -> str:
-    """Return the text of a cell without blanks and quotes around it; "" for an empty cell."""
+    """Return the text of a cell without surrounding blanks and quotes; "" for an empty cell."""
     return (cell or "").strip().strip("\"'").strip()
 
 
 def hint(rows: Sequence[Sequence[str]]) -> str:
     """Return a hint that names the likely columns of time, page, size and file, judged by the first rows."""
     cells = [[row[at] for row in rows] for at in range(len(rows[0]))]
-    # One row does not show what its columns are.
+    # One row is too little to recognise its columns.
     if len(rows) < 2:
         return _HINT
     numbers = {
@@ -163,7 +163,8 @@ def _has_head(first: Sequence[str], rows: Sequence[Sequence[str]], asked: Mappin
         if rows and _is_word(cell) and all(_NUMBER.fullmatch(row[at]) for row in rows):
             return True
     if asked:
-        # If the option names a column, the head has that name. If it gives a number, the name there must fit the role.
+        # If the option names a column, the first line must contain the name. If it gives a number, the cell must fit
+        # the role.
         is_known = {"time": column_names.time_rank, "page": column_names.page_rank}
         return any(
             one.name in first
@@ -175,14 +176,14 @@ def _has_head(first: Sequence[str], rows: Sequence[Sequence[str]], asked: Mappin
 
 
 def _is_of_objects(first: Sequence[str]) -> bool:
-    """Return whether a line without names is of libCacheSim: time, object, size, and the word of an operation."""
+    """Return whether a line without names is libCacheSim's: time, object, size, and the name of an operation."""
     is_long = len(first) in (3, 4) and all(_NUMBER.fullmatch(first[at]) for at in (0, 2))
     # If a cell has several numbers, the file has another separator.
     return is_long and " " not in first[1] and not any(map(_NUMBER.fullmatch, first[3:]))
 
 
 def _is_word(cell: str) -> bool:
-    """Return whether a cell may be the name of a column of numbers: neither a number nor a mark for a missing one."""
+    """Return whether a cell may be a column's name: it is neither a number nor a mark for a missing one."""
     is_number = _NUMBER.fullmatch(cell) or cell.lower() in ("nan", "null", "none", "na", "n/a", "inf", "\\n")
     return not is_number and any(sign.isalpha() for sign in cell)
 
@@ -205,13 +206,13 @@ def _place(one: WantedColumns, first: Sequence[str], has_head: bool, where: str)
 
 
 def _named(head: Sequence[str], rows: pl.DataFrame, where: str) -> dict[str, int]:
-    """Return the columns of time, page and size that the head names.
+    """Return the columns of time, page and size that the header names.
 
-    Raises DataFileError without a column of pages, or of times in a table of several columns.
+    Raises DataFileError without a page column, or without a time column in a table of several columns.
     """
     times = [at for at, name in enumerate(head) if column_names.time_rank(name) is not None]
     pages = [at for at, name in enumerate(head) if _is_page(name)]
-    # A table with one column lists pages in order. In a table with several, one column must be the time.
+    # A table with one column lists pages in order. A table with several needs a time column.
     if not pages or (not times and len(head) > 1):
         raise DataFileError(_NOT_NAMED, f"{where}:1", _HINT)
     pages.sort(key=lambda at: column_names.page_rank(head[at]) or 0)
@@ -220,7 +221,7 @@ def _named(head: Sequence[str], rows: pl.DataFrame, where: str) -> dict[str, int
     if column_names.plain(head[page]) in column_names.COUNTERS and counts_rows(rows.to_series(page)):
         raise DataFileError(f'"{head[page]}" only counts the rows: it names no page', f"{where}:1", _HINT)
     found = {"page": page}
-    # A column with one value is not a time.
+    # A column with one constant value is not a time.
     time = next((at for at in times if not is_constant(rows.to_series(at))), None)
     if time is not None:
         found["time"] = time
@@ -231,7 +232,7 @@ def _named(head: Sequence[str], rows: pl.DataFrame, where: str) -> dict[str, int
 
 
 def counts_rows(cells: pl.Series) -> bool:
-    """Return whether a column only counts the rows; False for fewer than three rows, which show nothing."""
+    """Return whether a column only numbers the rows; False for fewer than three rows, which are too few to decide."""
 
     def counts(some: pl.Series) -> bool:
         number = some.str.strip_chars(" \t\"'").cast(pl.Int64, strict=False)

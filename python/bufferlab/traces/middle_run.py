@@ -1,7 +1,7 @@
-"""Finds the run of a sweep whose page trace stands for the others: among points that differ only in their pool, the
-traced run with the middle pool.
+"""Chooses the run of a sweep whose page trace represents the others.
 
-The report predicts other pools from this run, and commands that read one trace take the same run of a sweep's folder.
+Among points that differ only in their pool, it is the traced run with the middle pool. The report predicts other pools
+from this run, and commands that read one trace take the same run of a sweep's folder.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ def groups(runs: Iterable[RunRecord]) -> list[list[RunRecord]]:
 
 
 def middle(group: Sequence[RunRecord]) -> RunRecord:
-    """Return the run of a group with the middle pool, the smaller of two; of runs with equal pools the first."""
+    """Return the run of a group with the middle pool size: of two the smaller one, of equal pools the first run."""
     return sorted(group, key=lambda run: pool_bytes_of(run) or 0)[(len(group) - 1) // 2]
 
 
 def _pool(record: RunRecord) -> str:
-    """Return the setting that sizes the pool; "" for an engine that is not known here."""
+    """Return the name of the setting that sizes the pool; "" for an unknown engine."""
     engine = record.run.engine
     return engines.declaration(engine).results.pool if engine in engines.names(hidden=True) else ""

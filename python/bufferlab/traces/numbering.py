@@ -1,4 +1,4 @@
-"""Numbers pages from 0 without a gap, by their names or by the numbers that they have in files."""
+"""Numbers pages consecutively from 0, given their names or their numbers in a file."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ _SAMPLED = 100
 
 
 def of_names(names: pl.Series) -> NDArray[np.uint32]:
-    """Return each name's place among all distinct names. Names that are numbers need no sort of text, which is slow."""
+    """Return each name's rank among all distinct names.
+
+    Names that are integers are not sorted as text, which is slow.
+    """
     import polars as pl
 
     if names.head(_SAMPLED).cast(pl.UInt64, strict=False).null_count():
@@ -27,7 +30,7 @@ def of_names(names: pl.Series) -> NDArray[np.uint32]:
 
 
 def of_numbers(numbers: NDArray[np.uint64]) -> NDArray[np.uint32]:
-    """Return each number's place among all distinct numbers. Numbers without wide gaps need no sort."""
+    """Return each number's rank among all distinct numbers. Numbers without wide gaps need no sort."""
     if len(numbers) and numbers.max() < 4 * len(numbers):
         there = np.zeros(int(numbers.max()) + 1, np.uint32)
         there[numbers] = 1
@@ -39,7 +42,7 @@ def of_numbers(numbers: NDArray[np.uint64]) -> NDArray[np.uint32]:
 
 
 def in_files(numbers: NDArray[np.uint64], file: NDArray[np.uint32] | None) -> NDArray[np.uint32]:
-    """Return each page's place among all distinct pages; equal numbers in different files are different pages."""
+    """Return each page's rank among all distinct pages; equal numbers in different files are different pages."""
     if file is None or not len(file) or not file.max():
         return of_numbers(numbers)
     if (int(file.max()) + 1) * (int(numbers.max()) + 1) >= 1 << 64:

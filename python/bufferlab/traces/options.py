@@ -17,7 +17,7 @@ _HINT = "write --columns time=NAME,page=NAME; further ones are size=NAME and fil
 
 @dataclass(frozen=True)
 class WantedColumns:
-    """A column that an option asks for, by its name or its number from 1."""
+    """A column that an option names, by its name or its number from 1."""
 
     name: str
     position: int | None
@@ -30,10 +30,10 @@ class WantedColumns:
 
 
 def parse_columns(text: str | None) -> dict[str, WantedColumns]:
-    """Return the columns that an option names, by role; {} without it. Raise SpecError if it names no column of pages.
+    """Return the columns that an option names, by role; {} without it. Raise SpecError if it names no page column.
 
-    Also raise SpecError when the option cannot be understood. A column written as digits is a number from 1; a name of
-    digits stands in quotes.
+    Also raise SpecError if the option cannot be parsed. Digits are a column number from 1; a column name that consists
+    of digits must be in quotes.
 
     >>> {role: str(column) for role, column in parse_columns('time=ts:ms,page=3,file="7"').items()}
     {'time': 'ts:ms', 'page': '3', 'file': '"7"'}
@@ -50,7 +50,7 @@ def parse_columns(text: str | None) -> dict[str, WantedColumns]:
 
 
 def parse_page_size(asked: str | int | None) -> int | None:
-    """Return the bytes of a page that an option asks for, or None. Raise SpecError for 0, and for more than 1 GiB."""
+    """Return the page size in bytes that an option gives, or None. Raise SpecError for 0, and for more than 1 GiB."""
     if asked is None:
         return None
     try:

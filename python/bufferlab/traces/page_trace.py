@@ -1,4 +1,4 @@
-"""Page accesses in their order, and the page trace of a run, which curves, predictions and the API read here."""
+"""Page accesses in their order, and the page trace of a run. Curves, predictions and the API read both."""
 
 from __future__ import annotations
 
@@ -24,22 +24,22 @@ if TYPE_CHECKING:
     from bufferlab.results.store import RunRecord
 
 TOUCHES = ("get", "get_if_in_pool", "create")
-"""The kinds of accesses that touch a page."""
+"""The kinds of accesses that need the page in the pool."""
 Columns = Mapping[str, NDArray[Any]]
 """The columns of page-trace.parquet, by name."""
 _HINT = "record one: bufferlab run ... --probe page-trace"
 _NAMED_RUNS = 4
-"""The most other runs with a trace that a sentence names."""
+"""The maximum number of other traced runs that a sentence lists."""
 
 
 def number_of(kind: str) -> int:
-    """Return the number that stands in traces for a kind of access, such as "get"."""
+    """Return the code of an access kind, such as "get", in the column `kind`."""
     return page_trace_words().kinds.index(kind)
 
 
 @dataclass(frozen=True)
 class MeasuredPool:
-    """The pool of a run, and the misses that its engine counted in the measured window."""
+    """The pool size of a run, and the misses that its engine counted in the measured window."""
 
     pages: int
     misses: int
@@ -47,34 +47,34 @@ class MeasuredPool:
 
 @dataclass(frozen=True)
 class Accesses:
-    """The accesses that a pool of any size would get, in their order; all arrays are of one length.
+    """The accesses that a pool of any size would get, in their order; all arrays have one length.
 
-    Reads, read-aheads and evictions depend on the pool, so they are left out.
+    Reads, read-aheads and evictions depend on the pool size, so they are left out.
     """
 
     page: NDArray[np.uint32]
-    """The page of each access; pages are numbered from 0 without a gap."""
+    """The number of each access's page; pages are numbered from 0 without gaps."""
     kind: NDArray[np.uint8]
-    """The number of each access's kind: a touch, or the drop of a page that is touched at some time."""
+    """The code of each access's kind: a get or another touch, or the drop of a page that the trace also touches."""
     time_s: NDArray[np.float64]
-    """The time of each access, in seconds since some moment; times never run backwards."""
+    """The time of each access in seconds, from an arbitrary origin; times never run backwards."""
     page_size_bytes: int | None = None
-    """The bytes of a page; None if the file does not have them."""
+    """The page size in bytes; None if the file does not say."""
     window_s: tuple[float, float] | None = None
     """The first and the last second of a run's measured window; None for a file of another program."""
     objects: tuple[PagesOfObject, ...] = ()
     """The tables and indexes of a run's database."""
     measured: MeasuredPool | None = None
-    """The pool from which a run's accesses come; None for a file of another program, or for another window."""
+    """The pool in which a run's accesses were recorded; None for a file of another program, or for another window."""
     sizes_bytes: tuple[int, int] | None = None
-    """The bytes of a file's smallest and largest object, if objects differ in size; else None."""
+    """The sizes in bytes of a file's smallest and largest object, if sizes differ; else None."""
     reading: TraceReading | None = None
-    """The way in which a file was read; None for the trace of a run."""
+    """How a file was read; None for the trace of a run."""
 
     def with_sizes(self, smallest: object, largest: object) -> Accesses:
-        """Return these accesses with the bytes of a page, if all objects have one size, or with the range of sizes.
+        """Return these accesses with the page size in bytes, if all objects have one size, or with the range of sizes.
 
-        Sizes of 0 or 1 stand for no size and change nothing; neither does a value that is not a whole number.
+        Sizes of 0 or 1 mean that no size is given and change nothing; neither does a value that is not an integer.
         """
         if not isinstance(smallest, int) or not isinstance(largest, int):
             return self
@@ -83,7 +83,7 @@ class Accesses:
         return replace(self, sizes_bytes=(smallest, largest))
 
     def page_size(self, asked_bytes: int | None) -> tuple[int | None, str | None]:
-        """Return the bytes of a page, and a sentence if they are not the bytes that were asked for."""
+        """Return the page size in bytes, and a sentence if it differs from the size that the user gave."""
         if self.sizes_bytes:
             smallest, largest = (f"{size:,}" for size in self.sizes_bytes)
             unused = "; --page-size was not used" if asked_bytes else ""
@@ -96,7 +96,7 @@ class Accesses:
 
     @cached_property
     def touches(self) -> Accesses:
-        """Return the accesses without drops, which remove a page and touch none."""
+        """Return the accesses without drops, which remove a page from the pool."""
         kept = self.kind != number_of("drop")
         return replace(self, page=self.page[kept], kind=self.kind[kept], time_s=self.time_s[kept])
 
@@ -107,7 +107,7 @@ class Accesses:
 
     @property
     def gets(self) -> int:
-        """Return the number of gets: the accesses whose miss is a read."""
+        """Return the number of gets. A get whose page is not in the pool is a miss and causes a read."""
         return int(np.count_nonzero(self.kind == number_of("get")))
 
 
@@ -120,9 +120,9 @@ class RunTrace:
     table: pl.DataFrame
     """A row for each access, with the columns of page-trace.parquet."""
     window_ns: tuple[int, int]
-    """Begin and end of the window, in ns since the first access."""
+    """Begin and end of the measured window, in ns since the first access."""
     choice: str | None = None
-    """A sentence that names the run, if others of the sweep have a page trace too."""
+    """A sentence that names the run, if other runs of the sweep have a page trace too."""
 
     @cached_property
     def columns(self) -> Columns:
@@ -135,7 +135,8 @@ class RunTrace:
     def counted(self, kind: str) -> tuple[int, int]:
         """Return how many accesses of a kind the engine counted in the window, and how many of them the trace holds.
 
-        The count may include accesses outside the window, from the moments in which the counters were read.
+        The engine's count may include a few accesses outside the window, because its counters were read slightly before
+        and after it.
         """
         for one in self.stored.counts:
             if kind in one.kind.split(" + "):
@@ -162,15 +163,15 @@ class RunTrace:
 
     @cached_property
     def load_row(self) -> int:
-        """The approximate first row of the load: rows before it may be of a check that read all tables.
+        """The approximate row at which the load begins. Rows before it may belong to a check that read all tables.
 
-        The row follows from the samples of each second, which count the transactions that had ended.
+        It is derived from the samples of each second, which count the transactions that had ended.
         """
         times_us, began_us = self.table["delta_us"].to_numpy().cumsum(dtype=np.uint64), 1e6 * self._load_began_s()
         return min(int(np.searchsorted(times_us, began_us)), self.window[0])
 
     def _load_began_s(self) -> float:
-        """Return the second, since the first access, at which transactions began."""
+        """Return when transactions began, in seconds since the first access."""
         import polars as pl
 
         counted = self.samples.filter(pl.col("metric") == "transactions_committed").sort("t_s")
@@ -203,13 +204,13 @@ class RunTrace:
 
     @cached_property
     def work(self) -> dict[str, int]:
-        """Return how many transactions and New-Orders the run counted in its window; a unit with none is left out."""
+        """Return how many transactions and New-Orders the run counted in its window, without those that are zero."""
         measured, new_orders = self.record.run.measured, self.values["new_orders"].value
         found = {"transaction": measured.transactions if measured else 0, "new_order": int(new_orders or 0)}
         return {unit: count for unit, count in found.items() if count}
 
     def named(self) -> pl.DataFrame:
-        """Return the accesses with their times, kinds and objects in words; the window's rows are marked."""
+        """Return the accesses with times, kinds and objects as text, and a column that marks the window's rows."""
         import polars as pl
 
         time_s = self.time_s
@@ -224,7 +225,7 @@ class RunTrace:
         )
 
     def accesses(self) -> Accesses:
-        """Return the accesses that a pool of any size has. Raises DataFileError if none is a get."""
+        """Return the accesses that are independent of the pool's size. Raises DataFileError if none is a get."""
         found = accesses_of(self.table.with_columns(self.time_s))
         if not found.gets:
             where = str(self.record.folder)
@@ -248,12 +249,12 @@ class RunTrace:
 
 
 def read(folder: Path) -> RunTrace:
-    """Return the page trace of a run's folder, or of a run of a sweep folder.
+    """Return the page trace of a run's folder, or of one run of a sweep folder.
 
-    If several runs of the sweep have one, it is that of the run from which the sweep's report predicts other pools;
+    If several runs of the sweep have one, return that of the run from which the sweep's report predicts other pools;
     `choice` of the result says so. Raises DataFileError without a good trace.
     """
-    from bufferlab.registry import open_sweep  # Imported late: files of other programs need no sweep and no polars.
+    from bufferlab.registry import open_sweep  # Import late: files of other programs need no sweep and no polars.
 
     if (folder / "run.json").exists():
         runs = [run for run in open_sweep(folder.resolve().parent.parent).runs() if run.run_id == folder.name]
@@ -274,8 +275,8 @@ def read(folder: Path) -> RunTrace:
 
 
 def _chosen(traced: Sequence[RunRecord], folder: Path) -> tuple[RunRecord, str]:
-    """Return the run of a sweep whose trace is read, of several, and a sentence that names it."""
-    from bufferlab.traces.middle_run import groups, middle  # Imported late, because it loads the engines.
+    """Return which of several traced runs of a sweep to read, and a sentence that names it."""
+    from bufferlab.traces.middle_run import groups, middle  # Import late, because it loads the engines.
 
     of_pools = groups(sorted([run for run in traced if run.ok] or traced, key=lambda run: run.run.point.index))
     chosen = middle(of_pools[0])
@@ -289,7 +290,7 @@ def _chosen(traced: Sequence[RunRecord], folder: Path) -> tuple[RunRecord, str]:
 
 
 def of_run(record: RunRecord) -> RunTrace | None:
-    """Return the page trace of a run; None if none passed its checks. Raises DataFileError for a damaged file."""
+    """Return the page trace of a run; None if no trace passed its checks. Raises DataFileError for a damaged file."""
     stored, table = record.run.page_trace, record.page_trace()
     if stored is None or table is None:
         return None
@@ -299,7 +300,7 @@ def of_run(record: RunRecord) -> RunTrace | None:
 
 
 def accesses_of(rows: pl.DataFrame) -> Accesses:
-    """Return the accesses in `rows`, whose columns page, kind and t_s are as stored or as in `RunTrace.named`."""
+    """Return the accesses in `rows`. The columns page, kind and t_s may be as stored, or as in `RunTrace.named`."""
     import polars as pl
 
     kind = pl.col("kind").to_physical()
@@ -314,7 +315,7 @@ def rows_within(times: NDArray[Any], window: tuple[float, float]) -> tuple[int, 
 
 
 def _object_of(page: pl.Series, found: Sequence[PagesOfObject]) -> pl.Series:
-    """Return the name of the object that has each page; null for a page of none."""
+    """Return the name of the table or index that has each page; null for a page that belongs to none."""
     import polars as pl
 
     objects = sorted(found, key=lambda one: one.first_page)

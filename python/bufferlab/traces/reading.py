@@ -1,4 +1,4 @@
-"""How a foreign file was read: the role of each column, whether it begins with a head, and the rows left out."""
+"""A description of how a foreign file was read: the role of each column, whether it has a header, and skipped rows."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class TakenColumn:
-    """A column that was taken: its role, its name or number, and the unit of its numbers."""
+    """A column that was used: its role, its name or number, and the unit of its numbers."""
 
     role: str
     name: str
     unit: str | None
-    """For times s, ms, us, ns or 100ns; for pages and sizes bytes, sectors or pages; None for files and operations."""
+    """The unit: s, ms, us, ns or 100ns for times; bytes, sectors or pages for pages and sizes; else None."""
 
     @property
     def sentence(self) -> str:
@@ -25,18 +25,18 @@ class TakenColumn:
 
 @dataclass(frozen=True)
 class TraceReading:
-    """The way in which a foreign file was read: its format, columns, head and doubts."""
+    """How a foreign file was read: its format, columns, header and doubtful points."""
 
     format: str
     """The format in words: "MSR Cambridge", "a table"."""
     columns: tuple[TakenColumn, ...] = ()
     has_head: bool | None = None
-    """Whether the first line names the columns; None if the format has no such line."""
+    """Whether the first line names the columns; None for a format without header lines."""
     notes: tuple[str, ...] = ()
     """Further remarks on how the file was read, in sentences."""
 
     def sentence(self, first_s: float, last_s: float) -> str:
-        """Return how the file was read; the arguments are the times of its first and last touch."""
+        """Return a sentence on how the file was read; the arguments are the times of its first and last touch."""
         parts = [f"Read as {self.format}" + (": " if self.columns else "")]
         parts[0] += ", ".join(column.sentence for column in self.columns)
         if self.has_head is not None:

@@ -42,7 +42,7 @@ _LCS = {
     3: np.dtype(_LCS_WIDE),
     **{3 + more: np.dtype([*_LCS_WIDE, ("features", f"V{2 << more}")]) for more in range(1, 6)},
 }
-"""Version of a libCacheSim file -> layout of a record, which from 4 on has 1, 2, 4, 8 or 16 further 32-bit numbers."""
+"""The record layouts of lcs by the file's version. From version 4 on, 1, 2, 4, 8 or 16 more 32-bit numbers follow."""
 _VSCSI = {
     2: np.dtype([("cmd", "<u2"), ("version", "<u2"), ("", "V4"), ("bytes", "<u4"), ("", "V4"), ("sector", "<u8"),
                  ("time", "<u8"), ("", "V8")]),
@@ -104,7 +104,7 @@ def _objects(records: NDArray[np.void], format_: str) -> Accesses:
 
 
 def _records(path: Path, record: np.dtype[np.void], header_bytes: int = 0) -> NDArray[np.void]:
-    """Return the records behind a header; they are in memory only if the file is packed.
+    """Return the records after the header. They are read into memory only if the file is compressed, else mapped.
 
     Raises DataFileError for a file that is cut short, or that has too many records for the free memory.
     """

@@ -1,4 +1,4 @@
-"""Cuts the requests of a block trace into the pages that they touch."""
+"""Divides the requests of a block trace into the pages that they touch."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from bufferlab.traces.unpacked import most_accesses, too_many
 
 DEFAULT_PAGE_BYTES = 4096
 SECTOR_BYTES = 512
-#: No real offset or request is larger, and the sum of the two must fit 64 bits.
+#: The largest plausible offset and size of a request, in bytes. Their sum must fit into 64 bits.
 MOST_OFFSET_BYTES, MOST_SIZE_BYTES = 1 << 62, 1 << 40
 
 
@@ -24,14 +24,14 @@ class Requests:
     """The requests of a block trace; all arrays are of one length."""
 
     first_byte: NDArray[np.uint64]
-    """The first byte of each request, below MOST_OFFSET_BYTES."""
+    """The offset in bytes of each request, below MOST_OFFSET_BYTES."""
     size_bytes: NDArray[np.uint64] | None
-    """The bytes of each request, below MOST_SIZE_BYTES; None if each request is of one page."""
+    """The size in bytes of each request, below MOST_SIZE_BYTES; None if each request is of one page."""
     time_s: NDArray[np.float64]
     file: NDArray[np.uint32] | None = None
     """The number of the disk or file; None if there is only one disk or file."""
     kind: NDArray[np.uint8] | None = None
-    """The number of each request's kind; None if all are gets."""
+    """The code of each request's kind; None if all are gets."""
 
 
 def touched(
@@ -56,8 +56,8 @@ def touched(
         rows = np.arange(len(first)) if order is None else order
         count = count[rows].astype(np.int64)
         request = np.repeat(rows, count)
-        # The n-th touch of all is of the page at the request's first page + n - the number of touches before the
-        # request.
+        # Touch number n belongs to a request. Its page is the request's first page + n - the number of touches before
+        # the request.
         page = np.arange(len(request), dtype=np.uint64)
         page += np.repeat(first[rows] - (np.cumsum(count) - count).astype(np.uint64), count)
     rows_of = slice(None) if request is None else request

@@ -1,4 +1,4 @@
-"""Reads page accesses from text that others made: tables with or without names, block traces, and lists of pages.
+"""Reads page accesses from text files of other programs: tables with or without a header, block traces, lists of pages.
 
 `layout.py` decides which columns a table has and their units; this module reads them. Every row is a get, except rows
 whose column op says create.
@@ -47,7 +47,7 @@ from bufferlab.traces.unpacked import most_accesses, too_many
 from bufferlab.units import format_bytes
 
 _SEPARATORS = (",", "\t", ";")
-#: The most columns, which the first line that is not empty shows: polars takes 2.5 KB for a column, however short.
+#: The maximum number of columns, checked on the first line that is not empty: polars takes 2.5 KB for each column.
 _MOST_COLUMNS = 1000
 _LINE = re.compile(rb"[^\r\n][^\n]*")
 _NUMBERS = re.compile(r"\s*[0-9]+(?:\.[0-9]+)?(?:\s+[0-9]+(?:\.[0-9]+)?)*\s*")
@@ -57,14 +57,14 @@ _NO_TIME = (
     "write times as seconds with a point, or leave time out (--columns page=NAME): the n-th access is then at n s"
 )
 _NO_GET = "there is no get: no pool misses anything"
-#: Times above this are hardly seconds since 1970: they would be later than the year 5138.
+#: Larger times are unlikely to be Unix seconds: they would be later than the year 5138.
 _HARDLY_SECONDS = 1e11
 _BYTES_OF = {"bytes": 1, "sectors": SECTOR_BYTES}
 
 
 @dataclass(frozen=True)
 class _Table:
-    """The rows of a table as text, without its head, and the facts that are needed to read them."""
+    """The rows of a table as text, without its header, and the facts needed to read them."""
 
     rows: pl.DataFrame
     layout: Layout
@@ -73,7 +73,7 @@ class _Table:
     path: Path
     first_line: int
     notes: tuple[str, ...] = ()
-    """Sentences on the parts that were left out."""
+    """Sentences on the lines that were skipped."""
 
     def cells(self, at: int) -> pl.Series:
         """Return the cells of a column, without blanks and quotes around them."""
@@ -85,15 +85,15 @@ class _Table:
         require_none(bad if isinstance(bad, np.ndarray) else bad.to_numpy(), what, self.path, self.first_line, help_)
 
     def taken(self, role: str, at: int, unit: str | None = None) -> TakenColumn:
-        """Return the column at `at` as the report on the reading (`TraceReading`) names it."""
+        """Return the description of the column at `at` for `TraceReading`."""
         return TakenColumn(role, self.layout.names[at], unit)
 
 
 def read_table(data: bytes, path: Path, columns: Mapping[str, WantedColumns], page_bytes: int | None) -> Accesses:
-    """Return the accesses of a table whose columns commas, tabs, semicolons or blanks separate.
+    """Return the accesses of a table whose columns are separated by commas, tabs, semicolons or blanks.
 
-    `columns` has the columns asked for, by role. Offsets become pages of `page_bytes`. Raises DataFileError, with the
-    line, for a fault.
+    `columns` are the columns that the user named, by role. Offsets become pages of `page_bytes`. Raises DataFileError,
+    with the line number, for a fault.
     """
     table = _parsed_table(data, path, columns)
     layout = table.layout
@@ -131,9 +131,9 @@ def is_table(data: bytes) -> bool:
 
 
 def read_list(data: bytes, path: Path) -> Accesses:
-    """Return the accesses of a list with one page number on each line; the n-th access is at n seconds.
+    """Return the accesses of a list with one page number on each line; the n-th access happens at n seconds.
 
-    Page numbers are hexadecimal when one of them begins with 0x or has a letter. Raise DataFileError for a bad line.
+    Page numbers are hexadecimal if one of them begins with 0x or has a letter. Raises DataFileError for a bad line.
     """
     data, skipped = _from_first_line(data)
     page = _parsed(data, path, "\x1f").to_series(0).str.strip_chars().str.to_lowercase()
@@ -162,7 +162,7 @@ def _parsed_table(data: bytes, path: Path, columns: Mapping[str, WantedColumns])
     data, skipped = _from_first_line(data)
     line = _first_line(data)
     separator = max(_SEPARATORS, key=line.count)
-    # A title of several words may stand above one column of numbers.
+    # A title of several words may precede a single column of numbers.
     by_blanks = separator not in line and all(" " in one.strip() for one in _first_lines(data))
     if by_blanks or (separator == "\t" and _is_of_numbers(_first_lines(data))):
         data, separator = _single_blanks(data), " "
@@ -184,7 +184,7 @@ def _parsed_table(data: bytes, path: Path, columns: Mapping[str, WantedColumns])
 
 
 def _require_whole(table: _Table) -> None:
-    """Raise DataFileError when a later line repeats the names of columns, or the last line is cut."""
+    """Raise DataFileError if a later line repeats the column names, or if the last line is cut short."""
     layout = table.layout
     last = [clean(cell) for cell in table.rows.row(len(table.rows) - 1)]
     if layout.format and layout.format.form and not layout.has_head and not layout.format.fits(last):
@@ -196,9 +196,9 @@ def _require_whole(table: _Table) -> None:
 
 
 def _require_time_and_page(table: _Table) -> None:
-    """Raise DataFileError when a column of times has one value.
+    """Raise DataFileError if a time column has one constant value.
 
-    Also raise it when a guessed column of pages has one value or only counts the rows.
+    Also raise it if a guessed page column has one constant value or only numbers the rows.
     """
     layout, where = table.layout, f"{table.path}:1"
     if layout.time and is_constant(table.rows.to_series(layout.time.at)):
@@ -242,7 +242,7 @@ def _from_first_line(data: bytes) -> tuple[bytes, int]:
 
 
 def _first_lines(data: bytes) -> list[str]:
-    """Return the first two lines of a text that are not empty, without their ends."""
+    """Return the first two lines of a text that are not empty, without their line ends."""
     return [line[0].decode("utf-8", errors="replace").rstrip("\r") for line in islice(_LINE.finditer(data), 2)]
 
 
@@ -251,12 +251,15 @@ def _first_line(data: bytes) -> str:
 
 
 def _is_of_numbers(lines: Sequence[str]) -> bool:
-    """Return whether all lines hold only numbers, and some line has blanks, not only tabs, between its numbers."""
+    """Return whether all lines contain only numbers, and in some line blanks, not only tabs, separate them."""
     return all(map(_NUMBERS.fullmatch, lines)) and any(re.search(r"\d +\d", line) for line in lines)
 
 
 def _without_cut_line(data: bytes, separator: str, skipped: int) -> tuple[bytes, tuple[str, ...]]:
-    """Return a text without a last line that is cut (too few cells, no line's end), and a sentence if there was one."""
+    """Return a text without a last line that is cut short, and a sentence if there was one.
+
+    A line is cut short if it has too few cells and no line end.
+    """
     begin = data.rfind(b"\n") + 1
     before = data.rfind(b"\n", 0, max(0, begin - 1)) + 1
     if not before:
@@ -267,7 +270,7 @@ def _without_cut_line(data: bytes, separator: str, skipped: int) -> tuple[bytes,
             len(next(csv.reader([line.decode("utf-8", errors="replace").strip("\r\n")], delimiter=separator), []))
             for line in lines
         )
-    except csv.Error:  # A cell of more than 128 KiB is not a page number.
+    except csv.Error:  # A cell above 128 KiB is not a page number.
         return data, ()
     if last >= min(first, other):
         return data, ()
@@ -293,7 +296,7 @@ def _require_few_columns(data: bytes, path: Path, separator: bytes) -> None:
 
 
 def _times(table: _Table) -> tuple[NDArray[np.float64], tuple[TakenColumn, ...]]:
-    """Return the times in seconds, and their column if there is one. A known format's first time becomes 0 s."""
+    """Return the times in seconds, and their column if there is one. In a known format, the first time becomes 0 s."""
     layout = table.layout
     if not layout.time:
         return _row_numbers(len(table.rows)), ()
@@ -319,16 +322,16 @@ def _times(table: _Table) -> tuple[NDArray[np.float64], tuple[TakenColumn, ...]]
 
 
 def _decimals(cells: pl.Series) -> int | None:
-    """Return the most digits behind a point; None if a cell has more than 9 or an exponent, or no cell has a point.
+    """Return the largest number of decimals; None if a cell has more than 9 or an exponent, or if no cell has a point.
 
-    A difference of long numbers must be rounded to these digits: the further digits are errors of the float.
+    A difference of long numbers must be rounded to these decimals: further digits are floating-point errors.
     """
     behind = (cells.str.len_bytes().cast(pl.Int64) - 1 - cells.str.find(".", literal=True)).max()
     return behind if isinstance(behind, int) and behind <= 9 and not cells.str.contains("[eE]").any() else None
 
 
 def _kinds(table: _Table) -> NDArray[np.uint8] | None:
-    """Return the kind of each row by its column op; None without such a column: all rows are gets.
+    """Return the kind of each row by its column op; None without such a column, which means that all rows are gets.
 
     Raises DataFileError for a row without an operation.
     """
@@ -343,14 +346,14 @@ def _kinds(table: _Table) -> NDArray[np.uint8] | None:
 
 
 def _files(table: _Table) -> NDArray[np.uint32] | None:
-    """Return the number of each row's file; None without a column of files, or if all of them are empty.
+    """Return the number of each row's file; None without a file column, or if the column is empty.
 
     Raises DataFileError for a row without a file.
     """
     if not table.layout.files:
         return None
     cells = [table.cells(at).alias(str(at)) for at in table.layout.files]
-    # A column may be empty throughout, such as hosts removed before publication.
+    # A column may be empty in all rows: hosts, for example, may be removed before publication.
     cells = [one for one in cells if one.null_count() < len(one)]
     for one in cells:
         table.require_none(one.is_null(), "no file is named", "is the line cut?")
@@ -360,14 +363,15 @@ def _files(table: _Table) -> NDArray[np.uint32] | None:
 
 
 def _pages_in(table: _Table) -> str:
-    """Return the unit of the column of pages. Raise DataFileError if only the trace's owner can know the unit."""
+    """Return the unit of the page column. Raise DataFileError if only the trace's owner can know the unit."""
     layout = table.layout
     if layout.page.unit or not layout.size:
         return layout.page.unit or "pages"
     sizes = table.cells(layout.size.at)
     has_one = is_constant(sizes) or len(sizes) == 1
     if layout.is_guess:
-        # The numbers may be libCacheSim's objects. Offsets look like these, but all are multiples of a sector's bytes.
+        # The numbers may be libCacheSim's object numbers. Offsets look similar, but all are multiples of a sector's
+        # bytes.
         number = table.cells(layout.page.at).cast(pl.UInt64, strict=False)
         size = sizes.cast(pl.UInt64, strict=False)
         of_objects = number.null_count() or size.null_count() or not _divides(SECTOR_BYTES, number) or not number.max()
@@ -408,7 +412,7 @@ def _accesses(
     file: NDArray[np.uint32] | None,
     how: TraceReading,
 ) -> Accesses:
-    """Return the accesses of a table whose rows name their page, and the bytes of a page if all rows have one size."""
+    """Return the accesses of a table whose rows name pages, with the page size if all rows have one size."""
     layout = table.layout
     names = table.cells(layout.page.at)
     table.require_none(names.is_null() | (names == ""), "no page is named")
@@ -430,7 +434,7 @@ def _accesses(
 
 
 def _cut(table: _Table, requests: Requests, page_bytes: int | None, how: TraceReading) -> Accesses:
-    """Return the pages that a table's requests in bytes or sectors touch; without sizes, one page a request."""
+    """Return the pages that a table's requests in bytes or sectors touch; without sizes, one page for each request."""
     size = table.layout.size
     asked = page_bytes or DEFAULT_PAGE_BYTES
     if size:
@@ -443,15 +447,18 @@ def _cut(table: _Table, requests: Requests, page_bytes: int | None, how: TraceRe
 
 
 def _bytes(table: _Table, column: TraceColumn, most: int = MOST_OFFSET_BYTES) -> NDArray[np.uint64]:
-    """Return a column in bytes. Raise DataFileError for a value that is not a number, or is not below `most`."""
+    """Return a column converted to bytes.
+
+    Raise DataFileError for a value that is not a number, or is not below `most`.
+    """
     factor = _BYTES_OF.get(column.unit or "bytes", 1)
     return _whole(table, column, most // factor) * np.uint64(factor)
 
 
 def _whole(table: _Table, column: TraceColumn, most: int) -> NDArray[np.uint64]:
-    """Return a column of whole numbers. Raise DataFileError for any other cell, and for a number not below `most`.
+    """Return a column as integers. Raise DataFileError for any other cell, and for a number not below `most`.
 
-    If one begins with 0x, all are hexadecimal, except in a known format.
+    If one cell begins with 0x, all are hexadecimal, except in a known format.
     """
     layout = table.layout
     cells = table.cells(column.at)

@@ -1,7 +1,9 @@
-"""Reads the bytes of a foreign file into memory: unpacks it, and refuses a file that would exhaust the machine.
+"""Reads the bytes of a foreign file into memory.
+
+It decompresses the file, and refuses one that would exhaust the memory.
 
 A small file may unpack to any size, and one request of a block trace may touch any number of pages. The free memory
-bounds both.
+limits both.
 """
 
 from __future__ import annotations
@@ -19,28 +21,28 @@ from bufferlab.errors import DataFileError, EnvironmentLackingError
 from bufferlab.meminfo import assumed_bytes
 from bufferlab.units import format_bytes
 
-#: A file may have one byte in this many of free memory: polars takes several times a text's bytes for its columns.
+#: A file may have at most 1/8 of the free memory's bytes: polars needs several times a text's bytes for its columns.
 _SHARE_OF_MEMORY = 8
-#: The bytes of memory for an access: it takes thirteen, and several times as many while pages are numbered and counted.
+#: The bytes of memory for each access: it takes 13, and several times as many while pages are numbered and counted.
 _BYTES_OF_ACCESS = 128
 _CHUNK_BYTES = 1 << 20
 _OPENERS: dict[str, Any] = {".gz": gzip.open, ".xz": lzma.open, ".bz2": bz2.open}
 SUFFIXES = ".zst, .gz, .xz or .bz2"
-"""The ends of packed files' names, in words."""
+"""The file name suffixes of compressed files, as text for messages."""
 
 
 def most_bytes() -> int:
-    """Return the most bytes of a file that may be taken into memory."""
+    """Return the largest number of file bytes that may be read into memory."""
     return assumed_bytes() // _SHARE_OF_MEMORY
 
 
 def most_accesses() -> int:
-    """Return the most accesses of a file for which the free memory suffices, below 2^32."""
+    """Return the largest number of accesses that fit into the free memory, below 2^32."""
     return min(assumed_bytes() // _BYTES_OF_ACCESS, (1 << 32) - 1)
 
 
 def is_packed(path: Path) -> bool:
-    """Return whether the end of a path's name is that of a packed file, such as .gz."""
+    """Return whether a path has the suffix of a compressed file, such as .gz."""
     return path.suffix.lower() in (*_OPENERS, ".zst")
 
 
@@ -86,7 +88,7 @@ def _unpacked(path: Path, most: int, *, cut: bool) -> bytes:
         what = f"{'zstd' if zstd else kind} cannot unpack it: {error}"
         raise DataFileError(what, str(path), "copy the whole file again") from error
     except OSError as error:
-        # bz2 defines no exception class.
+        # Only bz2 raises an OSError without an errno for damaged data: it has no exception class.
         if error.errno is not None:
             raise
         raise DataFileError(f"{kind} cannot unpack it: {error}", str(path), "copy the whole file again") from error
@@ -111,6 +113,6 @@ def _too_large(path: Path, most: int) -> DataFileError:
 
 
 def too_many(path: Path) -> DataFileError:
-    """Return the error for a file with more accesses than the free memory suffices for."""
+    """Return the error for a file that has more accesses than fit into the free memory."""
     what = f"it has more than {most_accesses():,} accesses, for which the free memory suffices"
     return DataFileError(what, str(path), "cut the trace, or use a machine with more memory")

@@ -1,1 +1,1 @@
-"""A file, a loop device over one, or a block device: the storage under every database, read and never written."""
+"""The engine for random reads of a file, a loop device over it, or a block device: the storage below every database."""

@@ -1,6 +1,6 @@
-"""Drives random reads through the native core: makes or finds the file, changes the host's settings, puts them back.
+"""Drives random reads through the native core: creates or finds the file, changes host settings, and restores them.
 
-This module has no measuring loop. The file that is read is not written: the core opens it for reading only, and loop
+This module has no measuring loop. The measured file is never written: the core opens it for reading only, and loop
 devices are read-only.
 """
 
@@ -27,24 +27,24 @@ from bufferlab.units import format_bytes
 
 _ADVICE = "advice = random (POSIX_FADV_RANDOM) needs no right"
 _THE_CORES = ("warm_up", "measure", "sample_interval_ms", "probes")
-"""The entries of a run's job that go to the core unchanged."""
+"""The entries of a run's job that are passed to the core unchanged."""
 
 
 @dataclass(frozen=True)
 class _Ready:
-    """The path for the core to read: the file, a loop device or a block device, with its size and read-ahead."""
+    """The path that the core reads: the file, a loop device or a block device, with its size and read-ahead."""
 
     path: Path
     range_bytes: int
     below: tuple[Path, ...]
     read_ahead_kib: int | None
     read_ahead: str
-    """The read-ahead in the words of the knob, after it was read back."""
+    """The read-ahead that the kernel reported after it was set, in the form of the knob's values."""
     notes: tuple[str, ...] = ()
 
 
 class FileBehaviour(Behaviour):
-    """The behaviour of a file or block device, and the kernel's ways to read it."""
+    """The behaviour of a file or block device, which the kernel reads in different ways."""
 
     makes_its_device = True
 
@@ -53,9 +53,9 @@ class FileBehaviour(Behaviour):
         return Found(os.uname().release, native().core_version(), "this kernel")
 
     def check_directory(self, directory: Path, knobs: NativeKnobs) -> list[HostCheck]:
-        """Return a check for each thing that a point needs of this user and host.
+        """Return a check of everything that a point needs from this user and host.
 
-        Files that bufferlab makes are in this directory.
+        Files that bufferlab creates are in this directory.
         """
         checks = [_readable(knobs)]
         if not checks[0].ok:
@@ -89,7 +89,7 @@ class FileBehaviour(Behaviour):
         return path, _range_bytes(path, _asked_bytes(knobs))
 
     def data_recipe(self, knobs: NativeKnobs, workload: Mapping[str, Any]) -> dict[str, Any]:
-        """Return size, seed and generator's version for a file that bufferlab makes, path and size for any other."""
+        """Return size, seed and generator version for a file that bufferlab creates; path and size for any other."""
         own = {"engine": "file", "workload": dict(workload)}
         outside = self.data_in_place(knobs)
         if outside:
@@ -103,7 +103,7 @@ class FileBehaviour(Behaviour):
         return _size_bytes(database)
 
     def load(self, job: Mapping[str, Any], on_event: OnEvent) -> dict[str, Any]:
-        """Make a file of random bytes, which no file system or device can compress; return the core's answer."""
+        """Create a file of random bytes, which no file system or device can compress; return the core's answer."""
         asked = {
             "path": job["database"],
             "bytes": _asked_bytes(job["knobs"]) or OWN_BYTES,
@@ -112,13 +112,13 @@ class FileBehaviour(Behaviour):
         return load_core("file", asked, on_event)
 
     def check(self, job: Mapping[str, Any], on_event: OnEvent) -> dict[str, Any]:
-        """Return no conditions: a run only reads the file, and has checked itself that it did not change."""
+        """Return no conditions: a run only reads the file, and the run itself checks that the file did not change."""
         return {"seconds": 0.0, "conditions": []}
 
     def run(self, job: Mapping[str, Any], on_event: OnEvent) -> dict[str, Any]:
-        """Change the host's settings, do one run through the core, and put the settings back.
+        """Change the host's settings, do one run through the core, and restore the settings.
 
-        Raises EngineFailure for a job with phases or with a rate of arrivals.
+        Raises EngineFailure for a job with phases or with an arrival rate.
         """
         knobs = job["knobs"]
         if job.get("phases"):
@@ -162,7 +162,7 @@ def core_reads(workload: Mapping[str, Any]) -> dict[str, Any]:
 
 @contextmanager
 def _ready(source: Path, knobs: NativeKnobs) -> Iterator[_Ready]:
-    """Context manager for the path or a loop device over it, with the read-ahead asked for; leaving undoes all."""
+    """Context manager for the path, or a loop device over it, with the requested read-ahead; leaving undoes all."""
     size_bytes = _range_bytes(source, _asked_bytes(knobs))
     with ExitStack() as stack:
         path = source
@@ -199,9 +199,9 @@ def _size_bytes(path: Path) -> int:
 
 
 def _range_bytes(path: Path, asked_bytes: int | None) -> int:
-    """Return how many bytes of a file or device are read: as many as asked for, or all.
+    """Return how many bytes of a file or device are read: the number that the user gave, or all.
 
-    Raise SpecError when it has fewer bytes, and the errors of `_size_bytes`.
+    Raise SpecError if it has fewer bytes, and the errors of `_size_bytes`.
     """
     has_bytes = _size_bytes(path)
     if asked_bytes is not None and asked_bytes > has_bytes:

@@ -1,10 +1,10 @@
 """The chapters that random reads of a bare file add to a report: the cost of a read, and the effect of each factor.
 
-Costs: asked for, covered, expected, done and modelled, a column for each. Readers easily mistake these four counts for
-one another: reads, pages touched, pages missed, requests.
+The chapter of costs has a column each for the bytes requested, the pages that these cover, and the expected, actual and
+modelled device reads. Readers easily confuse four counts: reads, pages touched, pages missed, and requests.
 
-Factors: their effects on the mean and the scatter of reads. A sentence names the factor with the largest effect. The
-intervals of all effects hold together (stats/factors.py).
+The chapter of factors has their effects on the mean and the scatter of reads. A sentence names the factor with the
+largest effect. The confidence intervals of all effects hold simultaneously (stats/factors.py).
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from bufferlab.chapter.point_table import Heads, means_over_runs, point_table
 from bufferlab.stats.factors import Effect, FactorRun, effects
 from bufferlab.theory.random_read import pages_per_read
 
-#: The two figures that a sweep of factors may ask for. `_FIGURES` are those whose effects the tables show.
+#: The two metrics that a sweep of factors may be about. `_FIGURES` are the metrics whose effects the tables show.
 SCATTER, COST = "reads_cv", "requests_per_read"
 _FIGURES = ("iops", SCATTER, "requests_cv", COST, "read_amplification", "cpu_us_per_transaction")
-#: The factor on which the effects of the other factors depend most: whether reads pass through the page cache.
+#: The factor that most changes the effects of other factors: whether reads pass through the page cache.
 _SPLIT = "io_mode"
-#: The words of a sentence on each figure's effects, and their direction: up, or down.
+#: For each metric the words for its effects, and the direction of interest: 1 for up, -1 for down.
 _ASKED = {
     SCATTER: ("makes reads erratic", 1),
     "iops": ("slows reads", -1),
     COST: ("makes a read take more requests", 1),
 }
-#: The setting whose sweep asks what makes reads erratic: the kind of device.
+#: The setting that, if swept, makes the sweep one about what makes reads erratic: the kind of device.
 _ASKS_FOR_SCATTER = "device"
 
 
@@ -47,9 +47,9 @@ def swept_factors(analysis: Analysis) -> dict[str, list[str]]:
 
 
 def factor_effects(analysis: Analysis, metric: str, within: tuple[str, str] | None = None) -> list[Effect]:
-    """Return the effects of the swept settings on one figure.
+    """Return the effects of the swept settings on one metric.
 
-    `within` (factor, level) takes only the runs at this level of that factor.
+    `within` (factor, level) uses only the runs at this level of that factor.
     """
     factors = swept_factors(analysis)
     if within:
@@ -92,9 +92,9 @@ def factors(analysis: Analysis) -> Section | None:
 
 
 def _figure(analysis: Analysis, swept: dict[str, list[str]]) -> Figure | None:
-    """Return a figure of the factors' effects on the figure asked for, and on the rate of reads, with intervals.
+    """Return a figure of the factors' effects on the sweep's metric and on the rate of reads, with intervals.
 
-    None if no effect on either of them can be computed.
+    Return None if no effect on either can be computed.
     """
     asked = asked_figure(analysis)
     levels = swept.get(_SPLIT, []) if len(swept) > 2 else []
@@ -191,7 +191,7 @@ def _cell(effect: Effect | None) -> str:
 def answer(analysis: Analysis) -> list[str]:
     """Return the sentences that replace the headline's change if factors were swept on a bare file.
 
-    They give the effects on the figure asked for and on the rate; the section's tables have all others.
+    They give the effects on the sweep's metric and on the rate; the section's tables have all other effects.
     """
     asked = asked_figure(analysis)
     if asked is None:
@@ -202,7 +202,7 @@ def answer(analysis: Analysis) -> list[str]:
 
 
 def asked_figure(analysis: Analysis) -> str | None:
-    """Return the figure that a sweep of factors on a bare file asks for; None for any other sweep."""
+    """Return the metric that a sweep of factors on a bare file is about; None for any other sweep."""
     swept = swept_factors(analysis)
     if len(swept) < 2:
         return None
@@ -237,7 +237,7 @@ def _sentence(analysis: Analysis, metric: str, found: list[Effect]) -> str:
 
 
 def _without_ratio(analysis: Analysis, metric: str, judged: Collection[str]) -> str:
-    """Return the sentence on runs whose figure was zero, and on the factors that only these runs could have shown."""
+    """Return the sentence on runs whose metric was zero, and on the factors that only these runs could have shown."""
     zeros = sum(value <= 0 for point in analysis.points for _, _, value in point.values(metric))
     if not zeros:
         return ""
@@ -247,7 +247,7 @@ def _without_ratio(analysis: Analysis, metric: str, judged: Collection[str]) -> 
 
 
 def _oriented(effect: Effect, way: int) -> Effect:
-    """Return the same effect in the direction in which the figure rises (way 1) or falls (-1)."""
+    """Return the same effect in the direction in which the metric rises (`way` is 1) or falls (-1)."""
     ratio = effect.ratio
     if (ratio.value >= 1) == (way > 0):
         return effect
@@ -317,7 +317,7 @@ def _rates(analysis: Analysis) -> Table:
 
 
 def _modelled(point: PointRuns) -> str:
-    """Return the pages per read that theory/random_read.py predicts, as text; NOTHING unless offsets are random."""
+    """Return as text the pages per read that theory/random_read.py predicts; NOTHING unless offsets are random."""
     workload = point.ok[0].run.workload
     if workload.get("offsets") != "random":
         return words.NOTHING

@@ -1,7 +1,7 @@
 """The knobs of a file or block device that is only read, and of the host under it. Pure data.
 
 Read-ahead is two settings, because the kernel has two: the device's (`read_ahead`) and the descriptor's (`advice`,
-POSIX_FADV_RANDOM). A setting of the host is put back after the run (engines/host_settings.py).
+POSIX_FADV_RANDOM). Settings of the host are restored after the run (engines/host_settings.py).
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from bufferlab.knob import Knob, Values
 from bufferlab.units import GIB, KIB, MIB
 
 OWN = "own"
-"""The value of `path` that stands for a file that bufferlab makes."""
+"""The value of `path` for a file that bufferlab creates itself."""
 OWN_BYTES = 1 * GIB
-"""The bytes of the file that bufferlab makes, unless the setting file_size gives another size."""
+"""The default size of the file that bufferlab creates; the setting file_size changes it."""
 
 
 def _data_bytes(knobs: Values) -> int:
-    """Return the bytes that bufferlab must make: 0 for a path that exists."""
+    """Return the bytes that bufferlab must create: 0 for a path that exists."""
     return int(knobs.get("file_size", OWN_BYTES)) if knobs.get("path", OWN) == OWN else 0
 
 

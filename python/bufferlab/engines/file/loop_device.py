@@ -1,7 +1,7 @@
-"""Makes loop devices over a file, or over a copy of it in memory, that do not outlive this process.
+"""Creates loop devices over a file, or over a copy of it in memory, that do not outlive this process.
 
-The device has the kernel's autoclear flag: it detaches itself when the last descriptor is closed, also by the death of
-the process. A copy in memory is a file without a name (memfd_create(2), in the kernel's internal tmpfs), which also
+The device has the kernel's autoclear flag: it detaches itself when the last descriptor is closed, also at the death of
+the process. A copy in memory is an unnamed file (memfd_create(2), in the kernel's internal tmpfs), which also
 disappears with its descriptor. Nothing is mounted. Layouts follow linux/loop.h.
 """
 
@@ -25,7 +25,8 @@ CONTROL = Path("/dev/loop-control")
 
 _GET_FREE, _CONFIGURE, _CLEAR, _STATUS = 0x4C82, 0x4C0A, 0x4C01, 0x4C05
 _READ_ONLY, _AUTOCLEAR, _DIRECT_IO = 1, 4, 16
-#: loop_info64: device, inode, rdevice, offset, size limit; number, two of encryption, flags; name, cipher, key; init.
+#: struct loop_info64: device, inode, rdevice, offset, size limit, number, encryption type and key size, flags, name,
+#: cipher, key, init.
 _INFO = struct.Struct("=5Q4I64s64s32s2Q")
 _FLAGS = 8
 _SECTOR_BYTES = 512
@@ -41,7 +42,7 @@ class AttachedLoop:
 
     path: Path
     direct_io: bool
-    """Whether the loop device reads its file past the page cache, so that nothing is cached twice."""
+    """Whether the loop device reads its file with direct I/O, so that pages are not cached twice."""
 
 
 @contextmanager
@@ -62,7 +63,7 @@ def over(path: Path, size_bytes: int) -> Iterator[AttachedLoop]:
 def over_memory(path: Path, size_bytes: int) -> Iterator[AttachedLoop]:
     """Context manager for a read-only loop device over a copy in memory of the first `size_bytes` of a file.
 
-    Raises EnvironmentLackingError when memory for the copy and _SPARE_BYTES are not available, and as `over` does.
+    Raises EnvironmentLackingError as `over` does, and if there is not enough memory for the copy plus _SPARE_BYTES.
     """
     available_bytes = meminfo.available_bytes() or 0
     if available_bytes < size_bytes + _SPARE_BYTES:
@@ -82,7 +83,7 @@ def over_memory(path: Path, size_bytes: int) -> Iterator[AttachedLoop]:
 
 
 def why_not() -> str | None:
-    """Return the reason why this user cannot make loop devices; None when it can."""
+    """Return the reason why this user cannot create loop devices; None if this user can."""
     if os.geteuid() != 0:
         return "a loop device needs root"
     if not os.access(CONTROL, os.R_OK | os.W_OK):
@@ -98,7 +99,7 @@ def _copy(path: Path, memory: int, size_bytes: int) -> None:
             if sent == 0:
                 raise OSError(errno.EIO, f"it ended at {done} of {size_bytes} bytes", str(path))
             done += sent
-        # Runs read the copy; the original need not stay in memory too.
+        # Runs read the copy, so the original need not stay in the page cache.
         os.posix_fadvise(source.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
 
 
@@ -116,9 +117,10 @@ def _attached(backing: int, size_bytes: int, *, direct_io: bool) -> Iterator[Att
 
 
 def _configure(backing: int, size_bytes: int, *, direct_io: bool) -> tuple[int, Path]:
-    """Configure a free device in one step, so that at no moment it would outlive us; return its descriptor and path.
+    """Configure a free loop device in one step; return its descriptor and path.
 
-    Raises EnvironmentLackingError when the kernel refuses it, or no device is free.
+    In one step, because a crash between two steps could leave the device attached. Raises EnvironmentLackingError if
+    the kernel refuses, or if no device is free.
     """
     flags = _READ_ONLY | _AUTOCLEAR | (_DIRECT_IO if direct_io else 0)
     info = _INFO.pack(0, 0, 0, 0, size_bytes, 0, 0, 0, flags, b"bufferlab", b"", b"", 0, 0)
@@ -135,7 +137,7 @@ def _configure(backing: int, size_bytes: int, *, direct_io: bool) -> tuple[int, 
                 fcntl.ioctl(device, _CONFIGURE, config)
             except OSError as error:
                 os.close(device)
-                if error.errno != errno.EBUSY:  # Busy: another process took the free device first.
+                if error.errno != errno.EBUSY:  # EBUSY: another process took the device first.
                     raise
                 time.sleep(0.05)
             else:
@@ -156,7 +158,7 @@ def _refused(error: OSError) -> EnvironmentLackingError:
 
 
 def _wait_until_gone(path: Path) -> None:
-    """Wait up to _GONE_SECONDS for the device to detach: others (udev) may keep it open for a moment."""
+    """Wait up to _GONE_SECONDS for the device to detach: programs such as udev may keep it open for a moment."""
     deadline = time.monotonic() + _GONE_SECONDS
     while (Path("/sys/block") / path.name / "loop").exists() and time.monotonic() < deadline:
         time.sleep(0.02)

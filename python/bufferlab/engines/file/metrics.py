@@ -1,13 +1,13 @@
 # ruff: noqa: E501  (a table reads best in one line per row)
-"""Metrics of random reads: asked for, covered, expected, done; and how much their rate scatters within a window.
+"""Metrics of random reads: how many were requested, covered, expected and done, and how much their rate scatters.
 
-Four words that must not be confused: logical reads (asked by the driver), pages touched (covered by their ranges),
-pages first touched (of these, missing in the page cache), requests (asked of the device).
+Four terms must not be confused: logical reads (requested by the driver), pages touched (covered by their ranges), pages
+first touched (of these, missing in the page cache), requests (sent to the device).
 
-Scatter is taken from neighbouring samples (von Neumann and others, Annals of Mathematical Statistics 12, 1941): half
+Scatter is computed from neighbouring samples (von Neumann and others, Annals of Mathematical Statistics 12, 1941): half
 the mean square of successive differences is the variance of a series without a trend, and hardly changes with one. A
-cache that fills makes every later read cheaper; that drift does not mean that the device is erratic. Steps between
-levels count once each.
+cache that fills makes every later read cheaper; that drift does not mean that the device is erratic. Each step between
+two levels of the rate counts only once.
 """
 
 from __future__ import annotations
@@ -32,9 +32,10 @@ class Reads(MetricTable, probe="engine", source="the driver of random reads, fro
 # fmt: on
 
 
-#: The fewest whole sample intervals in a window for the scatter of a rate (reads or device requests a second).
+#: The fewest whole sample intervals in a window from which the scatter of a rate (reads or requests per second) is
+#: computed.
 MIN_STRETCHES = 5
-#: A sample interval whose length is off the usual by more than this share is left out: an edge of the window has cut it.
+#: An interval whose length differs from the median by more than this fraction is skipped: the window's edge has cut it.
 _ODD_LENGTH = 0.5
 
 
@@ -42,7 +43,7 @@ def _scatter(counter: Metric, *, index: bool = False) -> Quantity:
     metric = counter.name
 
     def evaluate(window: Window) -> Value:
-        # A window without the driver's counter is of another workload, whose device has other values.
+        # A window without the driver's counter is of another workload, for which this metric is not defined.
         if Reads.logical_reads.name not in window.end:
             return Value(None, f"{Reads.logical_reads.name} was not sampled")
         stretches = _stretches(window, metric)
@@ -63,9 +64,9 @@ def _scatter(counter: Metric, *, index: bool = False) -> Quantity:
 
 
 def _stretches(window: Window, metric: str) -> list[tuple[float, float]]:
-    """Return the seconds, and the growth of the counter `metric`, between each two neighbouring samples of a window.
+    """Return for each two neighbouring samples of a window the seconds between them and the growth of counter `metric`.
 
-    Left out are intervals that are shorter or longer than the median by more than _ODD_LENGTH of it.
+    Intervals whose length differs from the median by more than the fraction _ODD_LENGTH are skipped.
     """
     points = window.counts.get(metric, ())
     found = [(b - a, of_b - of_a) for (a, of_a), (b, of_b) in pairwise(points)]

@@ -1,7 +1,7 @@
 """A bare file's part of the results: metrics, formulas and checks of random reads.
 
-The requests that the device got are compared with those that the offsets require. A loop device that the run makes is
-read by no other program, so the counts agree exactly or nearly. On a disk that others use they are not compared.
+The requests that the device got are compared with those that the offsets require. No other program reads a loop device
+that the run creates, so the counts agree exactly or nearly. On a disk that other programs use they are not compared.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ from bufferlab.results.window import Value
 REPLAY_LIMIT = 0.005
 PROCESS_LIMIT = 0.005
 LITTLE_LIMIT = 0.03
-#: The shortest window, in seconds, for a check of Little's law: the driver starts its threads, and sees them end, some
-#: milliseconds apart.
+#: The shortest window, in seconds, for a check of Little's law. Starting the driver's threads, and noticing their end,
+#: takes some milliseconds.
 LITTLE_LEAST_S = 1.0
-#: The bytes of the largest direct read that is taken for one request: the device's own limit may split larger ones.
+#: The largest direct read, in bytes, that counts as one request: the device's own limit may split larger ones.
 LARGEST_WHOLE_BYTES = 128 * 1024
 _OTHERS = "the device is shared with other programs (device = as_is)"
 
@@ -86,11 +86,11 @@ def _process_bytes(runs: Sequence[MeasuredRun]) -> Check:
 
 @touching("times")
 def _little(runs: Sequence[MeasuredRun]) -> Check:
-    """Check reads in flight = throughput x latency: it fails when a read is timed late, or not at all."""
+    """Check Little's law, reads in flight = throughput x latency: it fails if reads are timed late, or not at all."""
     name, title = "littles_law_of_reads", "Little's law holds (reads in flight = throughput × latency)"
 
     def off(run: MeasuredRun) -> Off:
-        # Only the seconds of the reads: the time between the edge samples includes the reading of the probes.
+        # Use the seconds of the reads alone: the time between the edge samples includes the reading of the probes.
         workload, seconds = run.run.workload, run.run.measured.seconds if run.run.measured else None
         in_flight = int(workload["queue_depth"]) * int(workload["threads"])
         if not seconds or seconds < LITTLE_LEAST_S or not run.latency_n or run.latency_n < 100 * in_flight:
@@ -103,7 +103,7 @@ def _little(runs: Sequence[MeasuredRun]) -> Check:
 
 @touching("device", "times")
 def _cache_state(runs: Sequence[MeasuredRun]) -> Check:
-    """Check that a cold cache was empty when the window began, and at its end holds the pages the reads touched."""
+    """Check that a cold cache was empty when the window began, and that at its end it holds the touched pages."""
     name, title = "page_cache", "The page cache began empty (cold) and holds what was touched"
     buffered = [run for run in runs if not run.direct and run.knob("cache") == "cold"]
     if not buffered:
@@ -116,7 +116,8 @@ def _cache_state(runs: Sequence[MeasuredRun]) -> Check:
             return Off(run, None, before.reason or after.reason or touched.reason)
         if before.value > 0:
             return Off(run, 1.0, "of the pages were there before")
-        # The cache may hold more pages than were touched, by read-ahead, or fewer, if some were evicted meanwhile.
+        # The cache may hold more pages than were touched, because of read-ahead, or fewer, if some were evicted
+        # meanwhile.
         lost = max(0.0, touched.value - after.value)
         return Off(run, lost / touched.value if touched.value else 0.0, "of the pages touched were evicted")
 
@@ -126,7 +127,7 @@ def _cache_state(runs: Sequence[MeasuredRun]) -> Check:
 CHECKS = (_direct_requests, _replayed_requests, _process_bytes, _little, _cache_state)
 
 
-#: The settings in the order in which a point is named.
+#: The settings in the order in which they name a point.
 _SETTING_WORDS = {
     "device": SettingWords(
         "the device",
@@ -158,6 +159,6 @@ RESULTS = EngineResults(
     knob_words=_SETTING_WORDS,
     over_time=_OVER_TIME,
     version_of="Linux",
-    # A file that is only read has no checkpoints, which a long window would even out.
+    # A read-only file has no checkpoints, whose effect a long window would average out.
     needs_long_windows=False,
 )

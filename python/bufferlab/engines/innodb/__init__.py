@@ -1,1 +1,1 @@
-"""The code that MySQL and MariaDB share: InnoDB's knobs, and how private servers are found, started and read back."""
+"""Code that MySQL and MariaDB share: InnoDB's knobs, and how servers are found, started and read back."""

@@ -1,7 +1,7 @@
 """The accounts of a private server: bufferlab's own, one for external programs, and no others.
 
-The load makes them once, over a socket that only the server's user and root can reach. `expand` fills the server's
-places into the command line of an external load generator, and runs nothing.
+The load creates them once, over a socket that only the server's user and root can reach. `expand` replaces the
+placeholders in the command line of an external load generator by the server's socket and account. It runs nothing.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from bufferlab.engines.servers.data_folder import DATABASE, Identity
 from bufferlab.engines.servers.user import make_folder_for
 
 PROGRAM_USER = "bufferlab_ext"
-"""The account of programs that take a password on their command line only: it has no password and sees one database."""
+"""The account of programs that take a password only on their command line. It has no password and sees one database."""
 #: The server's own accounts. They are locked, and parts of the server need them.
 _INTERNAL = ("mysql.sys", "mysql.session", "mysql.infoschema", "mariadb.sys")
 
 
 def make(connection: Client, identity: Identity, build: Build) -> None:
-    """Make bufferlab's accounts on a new private server; remove root, anonymous accounts and the test database."""
+    """Create bufferlab's accounts on a new private server; remove root, anonymous accounts and the test database."""
     how = _how(build)
     connection.rows(f"CREATE DATABASE IF NOT EXISTS {DATABASE}")
     for name, password in ((identity.user, identity.password), (PROGRAM_USER, "")):
@@ -44,14 +44,14 @@ def make(connection: Client, identity: Identity, build: Build) -> None:
 
 
 def make_restorer(connection: Client, login: tuple[str, str], build: Build) -> None:
-    """Make the account that restores a dump: it may do anything in the workload's database, and nothing elsewhere."""
+    """Create the account that restores a dump: it may do anything in the workload's database, and nothing elsewhere."""
     user, password = login
     connection.rows(f"CREATE USER '{user}'@'localhost' {_how(build)} BY %s", (password,))
     connection.rows(f"GRANT ALL PRIVILEGES ON {DATABASE}.* TO '{user}'@'localhost'")
 
 
 def _how(build: Build) -> str:
-    # The default plugin of MySQL 8.0 needs a key exchange, except over the socket. Every client has this plugin.
+    # MySQL 8.0's default plugin needs a key exchange unless the socket is used. Every client supports this plugin.
     native = build.flavour == "mysql" and (5, 7, 6) <= build.numbers < (8, 4)
     return "IDENTIFIED WITH mysql_native_password" if native else "IDENTIFIED"
 
@@ -64,10 +64,10 @@ def expand(command: str, target: Mapping[str, Any], folder: Path, connections: i
 
     The program may write in `folder`, which is private.
 
-    {user} is an account without a password: only its socket's folder, which is private, leads to it. Everybody could
-    read a password on a command line in /proc, so {password} is refused. {defaults_file} is an option file with a
-    [client] group for programs that read one. Raises EngineFailure for a command that is empty, or has {password} or
-    another unknown place.
+    {user} is an account without a password; it can be reached only through its socket, which is in a private folder.
+    {password} is refused, because every user could read it on the command line in /proc. {defaults_file} is an option
+    file with a [client] group for programs that read one. Raises EngineFailure for a command that is empty, or that has
+    {password} or an unknown placeholder.
     """
     make_folder_for(folder, None)
     places = {

@@ -1,7 +1,7 @@
 """InnoDB's chapters of a report, and the limits that its settings set to an answer.
 
-The chapter `inside` shows who wrote pages, how full the pool and its free list were, and whether the server ran with
-the pool and the settings asked for. The other chapters have separate files.
+The chapter `inside` shows which component wrote pages, how full the pool and its free list were, and whether the server
+ran with the requested pool and settings. The other chapters have separate files.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _WRITERS = {
 
 
 def inside(analysis: Analysis) -> Section:
-    """Return the section with flush rates, the pool's levels, and settings that ran with other values than asked."""
+    """Return the section with flush rates, the pool's levels, and settings that differ from the requested ones."""
     courses = course_figures(analysis, _COURSE, "innodb-over-time")
     said = rounding(analysis)
     blocks: tuple[Table | Figure, ...] = (
@@ -56,7 +56,7 @@ def inside(analysis: Analysis) -> Section:
 
 
 def rounding(analysis: Analysis) -> list[str]:
-    """Return sentences on settings that differ from the asked ones, and on those that differ between points unasked."""
+    """Return sentences on settings that differ from the requested ones, or differ between points unrequested."""
     rounded = [
         f"{readable(setting.asked or '')} asked is {words.setting_value(setting)} run: {setting.note}."
         for point in analysis.points
@@ -76,7 +76,7 @@ def rounding(analysis: Analysis) -> list[str]:
 
 
 def _has_one_chunk(point: PointRuns) -> bool:
-    """Return whether each instance of the point's pool is one chunk, so that the chunk rounds nothing."""
+    """Return whether each instance of the point's pool is a single chunk, so that no rounding to chunks happens."""
     names = ("buffer_pool_chunk_size", "buffer_pool_instances", "pool_size")
     chunk, instances, pool = map(point.number, names)
     return chunk is None or pool is None or chunk * (instances or 1) == pool
@@ -140,7 +140,7 @@ def _limits(runs: Sequence[MeasuredRun]) -> list[str]:
 
 
 def _bytes_written(runs: Sequence[MeasuredRun]) -> list[str]:
-    """Return the files whose bytes are counted together; from 10.5 on MariaDB leaves out the redo log."""
+    """Return which files' bytes are counted together. MariaDB 10.5 and later leaves out the redo log."""
     without_redo = any(run.run.engine == "mariadb" and run.version >= (10, 5) for run in runs)
     return ["data files", "doublewrite buffer", *([] if without_redo else ["redo log"])]
 

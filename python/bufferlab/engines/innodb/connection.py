@@ -1,4 +1,4 @@
-"""Connects to a MySQL or MariaDB server, private or running, over its socket or over TCP, which may use TLS.
+"""Connects to a private or running MySQL or MariaDB server, over its socket or over TCP, which may use TLS.
 
 Reads passwords from the option files of MySQL's and MariaDB's clients, as their library does (mysys/my_default.cc):
 groups, quotes, escapes, comments after values, `!include` and `!includedir`. `.mylogin.cnf` is not read.
@@ -37,8 +37,7 @@ from bufferlab.errors import EnvironmentLackingError
 _USUAL_FILE = "~/.my.cnf"
 _USUAL_GROUPS = ("client", "bufferlab")
 _GROUPS = (*_USUAL_GROUPS, "mysql", "mariadb")
-"""The groups that are read of an option file named by a URL, which may have been written for the servers' own clients.
-"""
+"""The option groups that are read if a URL names the file, which may have been written for the servers' own clients."""
 _DEEPEST_INCLUDE = 10
 _SPACE = " \t\n\v\f\r"
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "s": " ", '"': '"', "'": "'", "\\": "\\"}
@@ -50,7 +49,7 @@ class OptionLine(NamedTuple):
     group: str
     name: str
     value: str | None
-    """The option's value; None for an option without one."""
+    """The option's value; None if the option has none."""
 
 
 class Option(NamedTuple):
@@ -88,10 +87,12 @@ def lines(text: str) -> Iterator[OptionLine]:
 
 
 def options(path: Path, groups: Collection[str], depth: int = 0) -> Iterator[Option]:
-    """Yield the options of these groups in a file and in the files that it includes. Of equal ones the last counts.
+    """Yield the options of these groups in a file and in the files it includes.
 
-    Raises OSError when `path` cannot be read, UnicodeDecodeError when it or an included file is not UTF-8. Skips, as
-    the clients do, an included file that cannot be read or that everybody may write.
+    If an option is repeated, the last counts.
+
+    Raises OSError if `path` cannot be read, UnicodeDecodeError if it or an included file is not UTF-8. Like the
+    clients, skips an included file that cannot be read or that all users may write.
     """
     for line in lines(path.read_text("utf-8")):
         if line.group in groups:
@@ -105,15 +106,15 @@ def options(path: Path, groups: Collection[str], depth: int = 0) -> Iterator[Opt
 
 
 def password_in(path: Path, address: Address) -> tuple[str, Path] | None:
-    """Return the last `password` in a file that a URL names, and the file that has it; None without one."""
+    """Return the last `password` in a file that a URL names, and the file that has it; None if there is none."""
     return _last_password(path, _GROUPS)
 
 
 def usual_password(address: Address) -> tuple[str, Path] | None:
     """Return the last `password` of the groups [client] and [bufferlab] in ~/.my.cnf, and its file; None without one.
 
-    None also when the last `user` in the file is another: the password belongs to that account. None, too, when this
-    user may not read the file, or everybody may write it.
+    Also return None if the file's last `user` is a different account, to which the password then belongs, if this user
+    may not read the file, or if all users may write it.
     """
     path = Path(_USUAL_FILE).expanduser()
     if not _is_usable(path):
@@ -128,7 +129,7 @@ def _last_password(path: Path, groups: Collection[str]) -> tuple[str, Path] | No
     found = None
     for option in options(path, groups):
         if option.name == "password":
-            # An option without a value makes a client ask for the password.
+            # An option `password` without a value makes a client prompt for the password.
             found = None if option.value is None else (option.value, option.file)
     return found
 
@@ -157,7 +158,10 @@ def _unquoted(value: str) -> str:
 
 
 _ACCESS_DENIED = ("1044", "1045", "1698")
-"""ER_DBACCESS_DENIED_ERROR, ER_ACCESS_DENIED_ERROR and MariaDB's form of it. These are final; others may pass."""
+"""ER_DBACCESS_DENIED_ERROR, ER_ACCESS_DENIED_ERROR and MariaDB's form of the latter.
+
+A retry cannot help; it may help after other errors.
+"""
 _NEVER = (
     *_ACCESS_DENIED,
     "1049",  # ER_BAD_DB_ERROR
@@ -169,7 +173,7 @@ _NEVER = (
     "3955",  # ER_USER_ACCESS_DENIED_FOR_USER_ACCOUNT_BLOCKED_BY_PASSWORD_LOCK
     "4151",  # ER_ACCOUNT_HAS_BEEN_LOCKED of MariaDB
 )
-"""The codes of refused logins that another attempt would not change."""
+"""The error codes of refused logins for which a retry cannot help."""
 _SESSION = (
     "SET NAMES utf8mb4",
     "SET SESSION autocommit = 1, sql_mode = '', sql_select_limit = 18446744073709551615, sql_big_selects = 1, "
@@ -177,7 +181,7 @@ _SESSION = (
     "SET SESSION max_statement_time = 0",  # MariaDB.
     "SET SESSION max_execution_time = 0",  # MySQL from 5.7.8 on.
 )
-"""The first statements of our sessions on a running server, whose own defaults may cut or alter answers."""
+"""The first statements of our sessions on a running server, whose defaults might cut short or alter answers."""
 _UNKNOWN_VARIABLE = "1193"
 _UNUSABLE = "the server cannot be used"
 _LOCKED = "ALTER USER ... ACCOUNT UNLOCK would let it in"
@@ -227,9 +231,9 @@ def connect(
 ) -> Client:
     """Open a connection in autocommit, to no schema unless one is named. The server shows `name` as its program_name.
 
-    A statement may take `seconds`; None: any time. Raises EnvironmentLackingError when a running server refuses the
-    login, does not answer, or cannot be protected as `address.security` asks. For a private server, raises AccessDenied
-    when it refuses the user, ServerError or LostError while it does not answer.
+    A statement may take `seconds`; None sets no limit. Raises EnvironmentLackingError if a running server refuses the
+    login, does not answer, or cannot be protected as `address.security` requires. For a private server, raises
+    AccessDenied if it refuses the user, ServerError or LostError while it does not answer.
     """
     seconds = address.limited(seconds)
     if not address.is_private:

@@ -1,8 +1,9 @@
-"""Checks the workload's consistency conditions on tables that do not change; on a private server by a second client.
+"""Checks the workload's consistency conditions on tables that do not change.
 
-The second client is PyMySQL. On a running server, which may want TLS, the core's own sessions ask. The b-trees are
-checked first, by CHECK TABLE. The queries are those of workloads/<name>/consistency/; their folder mysql/ replaces
-those that MySQL does not understand. Results have the same fields as the check of SQLite's files.
+A private server is checked through a second client, PyMySQL. A running server, which may require TLS, is checked
+through the core's own sessions. The b-trees are checked first, by CHECK TABLE. The queries are those of
+workloads/<name>/consistency/; files in the folder mysql/ replace those that MySQL does not understand. Results have the
+same fields as the check of SQLite's files.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from bufferlab.errors import DataFileError
 def check(address: Address, job: Mapping[str, Any], database: Path) -> dict[str, Any]:
     """Check every condition; return the results as `check_on_server` does.
 
-    Raises DataFileError when the data are not the workload's.
+    Raises DataFileError if the tables are not the workload's.
     """
 
     def explained(error: Exception) -> DataFileError | None:
@@ -41,12 +42,12 @@ def check(address: Address, job: Mapping[str, Any], database: Path) -> dict[str,
 
 @contextmanager
 def _cursor(address: Address) -> Iterator[Any]:
-    """Context manager for a cursor in the tables' schema, which keeps few rows of an answer, or fails."""
+    """Context manager for a cursor in the tables' schema. It holds few rows in memory, or fails on a large result."""
     if not address.is_private:
         with closing(connect(address, address.schema, seconds=None)) as client:
             yield Cursor(client)
         return
-    # The client sets no limit of time, because a check reads all tables.
+    # The client sets no time limit, because a check reads all tables.
     with (
         pymysql.connect(
             unix_socket=address.socket, user=address.user, password=str(address.secret), database=DATABASE

@@ -1,6 +1,6 @@
-"""Questions over a control connection, for settings, accounts and conditions.
+"""Queries over a control connection, for settings, accounts and conditions.
 
-No hot path uses it; the core drives transactions over other connections.
+No hot path uses it; the core runs transactions over other connections.
 """
 
 from __future__ import annotations
@@ -29,5 +29,5 @@ def status(connection: Client, like: str) -> dict[str, str]:
 
 
 def text(value: str | bytes) -> str:
-    """Return a name of an account, which some servers return as bytes."""
+    """Return the text of a name, which some servers return as bytes."""
     return value.decode() if isinstance(value, bytes) else str(value)

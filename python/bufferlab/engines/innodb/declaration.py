@@ -1,8 +1,8 @@
 """The knobs and the declaration of MySQL 5.6 to 9.7 and MariaDB 10.2 to 11.8. Pure data.
 
 The knobs follow the servers' manuals and sources (storage/innobase/handler/ha_innodb.cc, srv/srv0start.cc). bufferlab
-sets few of them itself, for the reasons below. Every other knob is "auto" and left to the server, so that a point has
-the version's own defaults and the asked settings.
+sets few of them itself, for the reasons below. Every other knob is "auto", which leaves it to the server, so that a
+point has the version's own defaults and the requested settings.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from bufferlab.knob import PREFIX, Knob, Value
 from bufferlab.units import GIB, KIB, MIB, TIB
 
 _CHUNKS = "mysql >= 5.7.5; mariadb >= 10.2.2, < 10.11.12; mariadb >= 11.0, < 11.4.6; mariadb >= 11.5, < 11.8.2"
-"""The servers whose pool has chunks; newer MariaDB ignores their size."""
+"""The server versions whose pool consists of chunks; newer MariaDB ignores the chunk size."""
 LARGE_PAGES = "mysql >= 5.7.6; mariadb >= 10.1"
 _ON_OFF = ("on", "off")
 _OWN = ""
-"""The value of `auto` for a knob that is left to the server: no variable is set."""
+"""The value of `auto` for a knob that bufferlab does not set, so that the server's default applies."""
 
 
 _size, _count, _choice = (
@@ -37,7 +37,7 @@ _size, _count, _choice = (
 def server_knob(flavour: str) -> Knob:
     """Return the knob that names the server's build.
 
-    It is a knob like any other, so builds can be swept and interleaved.
+    It is a knob like any other, so that a sweep can compare builds and interleave their runs.
     """
     return Knob.text(
         "server",
@@ -61,7 +61,7 @@ INNODB_KNOBS: tuple[Knob, ...] = (
     Knob.size_or_share("pool_size",
                        "innodb_buffer_pool_size: the server may round it up to whole chunks of all instances",
                        default="20%", spelling="innodb_buffer_pool_size", minimum=5 * MIB, maximum=16 * TIB),
-    # The server's default is 8 from 1 GiB on and 1 below: a sweep across 1 GiB would change two things at once.
+    # The server's default is 8 from 1 GiB on and 1 below it. A sweep across 1 GiB would then change two things at once.
     _count("buffer_pool_instances", "pools the buffer pool is divided into",
            auto="1", minimum=1, maximum=64, versions="mysql; mariadb < 10.5",
            confounds="instances: lists, scan depth and locks are per instance"),
@@ -71,11 +71,11 @@ INNODB_KNOBS: tuple[Knob, ...] = (
           confounds="chunk size, of which the pool is a multiple"),
     _count("lru_scan_depth", "free pages the page cleaner keeps in each instance, and so pages lost to the cache",
            minimum=100, maximum=2**32 - 1),
-    # Reads go past the page cache, or memory would serve the misses.
+    # Reads bypass the page cache, or it would serve the misses from memory.
     _choice("flush_method", ("O_DIRECT", "O_DIRECT_NO_FSYNC", "O_DSYNC", "fsync"),
             "how data files are opened and flushed; O_DIRECT goes past the page cache", auto=None, default="O_DIRECT",
             confounds="flush method"),
-    # As in tpcc-mysql's guides: a read-side sweep should not wait for the log's fsync at every commit.
+    # As tpcc-mysql's guides recommend: a read-side sweep should not wait for the log's fsync at every commit.
     _choice("flush_log_at_trx_commit", ("0", "1", "2"),
             "0: the log is written and flushed once a second, a crash may lose that second; 1: at every commit; "
             "2: written at commit, flushed once a second", auto=None, default="0"),
@@ -93,20 +93,22 @@ INNODB_KNOBS: tuple[Knob, ...] = (
             confounds="doublewrite buffer"),
     _size("log_file_size", "bytes of one redo log file; two of them before MariaDB 10.5", minimum=4 * MIB,
           maximum=512 * GIB, versions="mysql < 8.0.30; mariadb"),
-    # redo_log.py has each version's own variable.
+    # redo_log.py has each version's variable.
     _size("redo_log_capacity", "bytes of all redo log files together: how old a dirty page may get", minimum=8 * MIB,
           maximum=128 * GIB),
-    # When on, accesses per transaction depend on the size of the pool: a hit in it asks for one page instead of a path.
+    # If it is on, accesses per transaction depend on the pool's size: a hit in it gets one page instead of a whole
+    # path.
     _choice("adaptive_hash_index", _ON_OFF, "a hash index over hot pages; on, it hides page gets from the counters",
             auto=None, default="off",
             confounds="adaptive hash index, which changes page gets"),
-    # Off, as in MySQL 8.4 (not in 8.0 and 9.7), and as in newer MariaDB, which has none. A change that waits for its
-    # page delays the read, which is then counted later or not at all. The smaller the pool, the more changes wait.
+    # Off, as in MySQL 8.4 (not in 8.0 and 9.7), and as in newer MariaDB, which has no change buffer. A change that
+    # waits for its page delays the read, which is then counted later or not at all. The smaller the pool, the more
+    # changes wait.
     _choice("change_buffering", ("none", "inserts", "deletes", "changes", "purges", "all"),
             "changes of secondary index pages that are kept aside until the page is read", auto="none",
             versions="mysql; mariadb < 11.0"),
-    # Off, as in every other version, so that the work is the same. When on, transactions that change the same row fail
-    # and are tried again (error 1020, "Record has changed since last read"). 11.6.2 turned it on (MariaDB's manual,
+    # Off, as in every other version, so that the work is the same. If it is on, transactions that change the same row
+    # fail and are retried (error 1020, "Record has changed since last read"). 11.6.2 turned it on (MariaDB's manual,
     # InnoDB variables).
     _choice("snapshot_isolation", _ON_OFF, "a transaction fails that locks a row changed since its snapshot",
             auto="off", versions="mariadb >= 11.6.2"),
@@ -140,19 +142,19 @@ def knobs_of(flavour: str) -> tuple[Knob, ...]:
 
 
 def _values_of(flavour: str, knob: Knob) -> Knob:
-    """Return the knob without the values that no version of this flavour's server has."""
+    """Return the knob without the values that no version of this flavour's server supports."""
     own = tuple((value, versions) for value, versions in knob.value_versions if flavour in versions)
     lacking = {value for value, _ in knob.value_versions} - {value for value, _ in own}
     return replace(knob, choices=tuple(word for word in knob.choices if word not in lacking), value_versions=own)
 
 
 _DEPTH = 1536
-"""MariaDB's own LRU scan depth from 10.11 on, if none was asked for. The value that a server reports replaces it."""
+"""The default LRU scan depth of MariaDB from 10.11 on, assumed until the server reports its value."""
 
 
 def _mariadb_data_frames(values: Mapping[str, Value], frames: int) -> int:
-    """Return how many of a pool's frames hold pages. A build whose version is not known yet is taken for a new one."""
-    from bufferlab.theory.hot_rows import frames_of_data  # Imported late: a declaration must not need numpy.
+    """Return how many of a pool's frames hold pages. A build whose version is unknown is treated as a recent one."""
+    from bufferlab.theory.hot_rows import frames_of_data  # Import late: a declaration must not need numpy.
 
     found = re.search(r"(\d+)\.(\d+)", str(values.get("version") or values.get("server") or ""))
     if found and (int(found[1]), int(found[2])) < (10, 5):
@@ -172,9 +174,10 @@ def _declared(name: str, title: str) -> EngineDeclaration:
         results_in="bufferlab.engines.innodb.results",
         chapters="bufferlab.engines.innodb.chapters",
         # With pages of 64 KiB the servers need a pool of 24 MiB. With small pages the minimum of pool_size is larger
-        # than this.
+        # than that.
         min_frames=384,
-        # A record takes 18 bytes more than in SQLite, and a load by district leaves pages of order_line half empty.
+        # A record takes 18 bytes more than in SQLite, and loading district by district leaves pages of order_line half
+        # empty.
         size_factor=1.35,
         base_bytes=300 * MIB,
         start_seconds=6.0,
@@ -183,16 +186,16 @@ def _declared(name: str, title: str) -> EngineDeclaration:
         is_server=True,
         needs_unprivileged_user=True,
         default_connections=8,
-        # A lookup of the first or the last row of a leaf gets the leaf before or after it as well: seen in all versions
-        # from MySQL 5.6 to MariaDB 11.4, row by row in 5.7 (INNODB_BUFFER_PAGE).
+        # A lookup of the first or the last row of a leaf gets the neighbouring leaf as well. This was measured in all
+        # versions from MySQL 5.6 to MariaDB 11.4, row by row in 5.7 (INNODB_BUFFER_PAGE).
         edge_rows=2,
         data_frames=_mariadb_data_frames if name == "mariadb" else None,
         refused=storage_engines.refused,
         applies=storage_engines.applies if name == "mariadb" else None,
-        # All storage engines read as many hot rows, and get as much memory, as InnoDB at the same share.
+        # At the same percentage, all storage engines get the hot rows and the memory that InnoDB gets.
         shares_refer_to={storage_engines.KNOB: storage_engines.INNODB} if name == "mariadb" else {},
         pool_unit_bytes=MIB,
-        # Aria and MyISAM do not have every size of block.
+        # Aria and MyISAM do not support every block size.
         rounds=("pool_size", "log_file_size", "redo_log_capacity" if name == "mysql" else "page_size"),
         passes_through=PREFIX,
         changes_host=True,

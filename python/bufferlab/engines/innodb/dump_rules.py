@@ -1,9 +1,9 @@
-"""Judges the statements of a mysqldump: which are sent to the server, which are left out, which refuse the dump.
+"""Judges the statements of a mysqldump: which are sent to the server, which are skipped, and which refuse the dump.
 
-The list is closed: it has what mysqldump and mariadb-dump write (client/mysqldump.c of both), and nothing else is sent.
-The list is the second of two barriers. The first is the account that restores, which has no rights outside its schema
-and no FILE. Code of the dump (triggers, routines, views) is made that account's own, so that it never runs with other
-rights.
+The rules are an allow-list: they name what mysqldump and mariadb-dump write (client/mysqldump.c of both), and nothing
+else is sent. They are the second of two barriers. The first is the account that restores, which has no rights outside
+its schema and no FILE. Stored code of the dump (triggers, routines, views) gets that account as its definer, so that it
+never runs with other rights.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _ROWS = re.compile(
     % (NAME, NAME, STRING, DOUBLE_QUOTED),
     _FLAGS,
 )
-"""Rows of literals: nothing in them can read, wait or call, not even a function of the dump's called `e`."""
+"""Matches rows of literals only: they cannot read, wait or call anything, not even a function of the dump named `e`."""
 
 _SYSTEM = ("mysql", "sys", "information_schema", "performance_schema")
 _DATABASE = re.compile(
@@ -39,14 +39,13 @@ _SET = re.compile(
     rb"SET\s++(?:NAMES\s++\w++(?:\s++COLLATE\s++\w++)?|" + _ASSIGNED + rb"(?:,\s*+" + _ASSIGNED + rb")*+)",
     re.IGNORECASE,
 )
-"""A SET of settings that a dump may change. The pattern does not backtrack: its time grows linearly with the list.
-"""
+"""Matches a SET of settings that a dump may change. The pattern does not backtrack: its time is linear in the list."""
 _MISLEADING = re.compile(
     rb"NO_BACKSLASH_ESCAPES|\bANSI|\b(?:ORACLE|MSSQL|DB2|POSTGRESQL|MAXDB)\b|\b(?:gbk|gb18030|gb2312|big5|sjis|cp932|"
     rb"euckr|ujis|eucjpms|ucs2|utf16|utf16le|utf32)",
     re.IGNORECASE,
 )
-"""Settings after which quotes would end elsewhere than dump_text.py reads, and sets of characters that hide quotes."""
+"""Matches settings that change where quotes end compared with dump_text.py, and character sets that can hide quotes."""
 _LEFT_OUT = re.compile(
     rb"LOCK\s+TABLES?\b|UNLOCK\s+TABLES?\b|CHANGE\s+(?:MASTER|REPLICATION\s+SOURCE)\s+TO\b|"
     rb"SET\s+(?:@@)?(?:GLOBAL|SESSION)[.\s]\s*(?:GTID_PURGED|GTID_SLAVE_POS|SQL_LOG_BIN)\s*=[^,]*\Z|"
@@ -54,7 +53,7 @@ _LEFT_OUT = re.compile(
     rb"CREATE\s+(?:DEFINER\s*=\s*\S+\s+)?EVENT\b|DROP\s+EVENT\b",
     re.IGNORECASE,
 )
-"""Statements on locks, replication, logs or the clock, none of which a restored copy needs."""
+"""Matches statements on locks, replication, logs or the clock. A restored copy needs none of them."""
 _SENT = re.compile(
     rb"DROP\s+(?:TABLE|VIEW|TRIGGER|PROCEDURE|FUNCTION|SEQUENCE)\s+IF\s+EXISTS\s+``\s*\Z|"
     rb"CREATE\s+TABLE\s|CREATE\s+SEQUENCE\s+``|(?:DO|SELECT)\s+SETVAL\s*\(\s*``\s*,[\s\d,-]*\)\s*\Z|"
@@ -79,7 +78,7 @@ _FORBIDDEN = re.compile(
 _CALL = re.compile(rb"\s*+\(")
 _ENGINE = re.compile(rb"\bENGINE\s*+(?:=\s*+)?(\w++|``|''|\"\")", re.IGNORECASE)
 _ENGINES = (b"INNODB", b"MYISAM", b"ARIA", b"MEMORY", b"ARCHIVE", b"CSV", b"BLACKHOLE")
-"""The engines that keep rows in the server's own files, and nowhere else."""
+"""The storage engines that keep rows only in the server's own files."""
 _CLIENTS = re.compile(
     rb"(SOURCE|SYSTEM|CONNECT|EDIT|TEE|NOTEE|PAGER|NOPAGER|CHARSET|PROMPT|DELIMITER|QUIT|EXIT|STATUS|GO|EGO|PRINT|REHASH|"
     rb"WARNINGS|NOWARNING|RESETCONNECTION|QUERY_ATTRIBUTES)\b",
@@ -91,15 +90,15 @@ Kind = Literal["rows", "code", "setting", "other"]
 
 
 class Rules:
-    """The rules for one dump; it remembers the database that the dump names."""
+    """The rules applied to one dump; the object remembers the database that the dump names."""
 
     def __init__(self) -> None:
         self.database: str | None = None
 
     def judge(self, statement: DumpStatement) -> tuple[Kind, bytes] | None:
-        """Return a statement's kind and the text to send; None for one that is left out.
+        """Return a statement's kind and the text to send; None for a statement that is skipped.
 
-        Raises DumpTextError, which names what refuses the dump.
+        Raises a DumpTextError that says why the dump is refused.
         """
         if _ROWS.fullmatch(statement.text):
             return "rows", statement.text
@@ -133,12 +132,12 @@ class Rules:
 
 
 def _bare(text: bytes) -> bytes:
-    """Return the statement with each string and name empty, so that the server's own words are left."""
+    """Return the statement with quoted strings and names emptied, so that only the server's keywords are left."""
     return _QUOTED.sub(_emptied, text).strip()
 
 
 def _emptied(found: re.Match[bytes]) -> bytes:
-    # A server takes the name of a function in quotes too (sql_yacc.yy, function_call_generic).
+    # A server also accepts a function's name in quotes (sql_yacc.yy, function_call_generic).
     if found[0].upper() == b"`LOAD_FILE`" and _CALL.match(found.string, found.end()):
         return b"LOAD_FILE"
     return found[0][:1] * 2
@@ -147,8 +146,9 @@ def _emptied(found: re.Match[bytes]) -> bytes:
 def require_plain_quotes(statement: DumpStatement, settings: bytes) -> None:
     """Raise DumpTextError if a setting changes where a quoted text ends.
 
-    The caller asks twice: before the statement with its text, and after it with the settings that the server shows. A
-    statement may also give a number, a word with a backslash in it, or a variable that a trigger of the dump has set.
+    The caller calls this twice: before the statement with its text, and after it with the settings that the server
+    reports. The second call is needed because a statement may set a number, a word with a backslash in it, or a
+    variable that a trigger of the dump has set.
     """
     if found := _MISLEADING.search(settings):
         raise _refused(
@@ -158,7 +158,7 @@ def require_plain_quotes(statement: DumpStatement, settings: bytes) -> None:
 
 
 def _owned(text: bytes) -> bytes:
-    """Return code without its definer, and with its definer's rights: those of the account that restores."""
+    """Return stored code without its definer, so that it runs with the rights of the account that restores."""
     begin = _CODE.match(text)
     end = begin.end() if begin else 0
     return _INVOKER.sub(_as_definer, _DEFINER.sub(b"", text[:end], count=1) + text[end:])
@@ -169,7 +169,7 @@ def _as_definer(found: re.Match[bytes]) -> bytes:
 
 
 def _require_plain_table(statement: DumpStatement, bare: bytes) -> None:
-    """Raise DumpTextError for a table of another engine, or one made of a query's rows."""
+    """Raise DumpTextError for a table of a forbidden storage engine, or one created from a query (AS SELECT)."""
     if re.search(rb"\bSELECT\b", bare, re.IGNORECASE):
         raise _refused(statement, "CREATE TABLE of a query")
     for engine in _ENGINE.findall(bare):

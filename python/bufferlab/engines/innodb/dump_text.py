@@ -1,10 +1,10 @@
 """Splits the text of a mysqldump into statements, without executing or judging any (dump_rules.py judges).
 
 It follows the server's lexer (sql/sql_lex.cc, lex_one_token: quotes, comments, versions in comments) and the client's
-reading of DELIMITER (client/mysql.cc). A statement is returned without comments. If this server would execute what a
-version's comment holds, that becomes part of the statement; otherwise it is left out. So the server is sent no comment,
-and cannot read the statement otherwise than this file did. Text is read as bytes: dump_rules.py refuses the settings
-with which a quote's byte could be part of a character.
+parsing of DELIMITER (client/mysql.cc). A statement is returned without comments. If this server would execute the
+contents of a version comment (/*!50001 ... */), they become part of the statement; otherwise they are left out. So the
+server gets no comment, and cannot parse the statement in another way than this file did. Text is handled as bytes:
+dump_rules.py refuses the settings with which a quote's byte could be part of a character.
 """
 
 from __future__ import annotations
@@ -17,10 +17,13 @@ from typing import BinaryIO
 from bufferlab.engines.servers.builds import Flavour
 
 MOST_STATEMENT_BYTES = 64 << 20
-"""The most bytes of a dump's statement. mysqldump's own have 1 MB, or one row (its max_allowed_packet is 24 MB)."""
+"""The longest statement of a dump, in bytes. mysqldump writes 1 MB, or one row (its max_allowed_packet is 24 MB)."""
 _CHUNK_BYTES = 1 << 20
 _MARGIN_BYTES = 16
-"""How many bytes must be known from a special character on: a comment's beginning with its version is the longest."""
+"""The bytes that must be in the buffer from a special character on.
+
+The longest case is the beginning of a version comment.
+"""
 _DELIMITERS = (b";", b";;")
 """The delimiters that mysqldump writes."""
 
@@ -31,7 +34,7 @@ _PLAIN = re.compile(
     rb"(?:[^'\"`;/#\-\\*]++|" + STRING + rb"|" + DOUBLE_QUOTED + rb"|" + NAME + rb"|-(?!-)|/(?!\*)|\*(?!/))++",
     re.DOTALL,
 )
-"""Text up to a semicolon, a comment's beginning or end, a backslash outside quotes, or a quote that is not closed."""
+"""Matches text up to a semicolon, a comment's beginning or end, a backslash outside quotes, or an unclosed quote."""
 _DELIMITER = re.compile(rb"[ \t]*delimiter[ \t]+([^\s]+)[^\n]*(?:\n|\Z)", re.IGNORECASE)
 _VERSION = re.compile(rb"/\*(M?)!([0-9]{5,6})?")
 _BLANK = re.compile(rb"\s*+")
@@ -49,7 +52,7 @@ class DumpStatement:
 
 
 class DumpTextError(Exception):
-    """The error of a text that is not a whole dump: the fault, and its line."""
+    """The error for text that is not a complete dump: the fault, and its line."""
 
     def __init__(self, what: str, line: int, hint: str) -> None:
         super().__init__(what, line, hint)
@@ -57,24 +60,24 @@ class DumpTextError(Exception):
 
 
 def version_id(version: tuple[int, ...]) -> int:
-    """Return a server's version in the form that comments use: 50722 for 5.7.22."""
+    """Return a server's version in the form that version comments use: 50722 for 5.7.22."""
     major, minor, patch = (*version, 0, 0, 0)[:3]
     return major * 10_000 + minor * 100 + patch
 
 
 class _NeedMoreError(Exception):
-    """The error that the bytes read so far do not decide what comes next."""
+    """The error for a buffer that ends too early to decide what comes next."""
 
 
 class Splitter:
-    """Iterates over a dump's statements. It holds one statement and a chunk of the file in memory.
+    """An iterator over a dump's statements. It holds one statement and a chunk of the file in memory.
 
     Iterating raises DumpTextError for a client's command, for text that ends inside a quote, a comment or a statement,
     and for a statement that is too long.
     """
 
     def __init__(self, file: BinaryIO, flavour: Flavour, version_id: int) -> None:
-        """`version_id` is the server's version in the form that comments use: 50722 for 5.7.22."""
+        """`version_id` is the server's version in the form that version comments use: 50722 for 5.7.22."""
         self._file, self._flavour, self._version_id = file, flavour, version_id
         self._buffer = b""
         self._place = 0
@@ -103,7 +106,7 @@ class Splitter:
                 return DumpStatement(line, text)
 
     def _read_more(self) -> None:
-        """Read at least as many bytes as the buffer holds, so that each byte is looked at about twice.
+        """Double the buffer by reading from the file, so that each byte is examined about twice in all.
 
         Raises DumpTextError for a statement that is too long.
         """
@@ -117,7 +120,7 @@ class Splitter:
         self._buffer += more
 
     def _read(self) -> tuple[int, int, bytes]:
-        """Return begin, end and text of the next statement; the text is empty for a comment, a DELIMITER or the end."""
+        """Return begin, end and text of the next statement; the text is "" for a comment, a DELIMITER or the end."""
         buffer = self._buffer
         place = begin = _skip_blank(buffer, self._place)
         if (command := self._delimiter_at(place)) is not None:
@@ -144,12 +147,12 @@ class Splitter:
             is_blank = is_blank and not part.strip()
             opened += change
             if not opened and is_blank:
-                return place, place, b""  # A comment before the statement: it may be long, and DELIMITER may follow it.
+                return place, place, b""  # A comment before the statement may be long; DELIMITER may follow it.
 
     def _special(self, place: int, opened: int) -> tuple[bytes, int, int]:
-        """Return the replacement of the text at the place, where to go on, and how many more comments are then open.
+        """Return the replacement of the text at `place`, the position to go on at, and the change in open comments.
 
-        Raises DumpTextError for text that mysqldump does not write, or that is cut short.
+        The change is 1, 0 or -1. Raises DumpTextError for text that mysqldump does not write, or that is cut short.
         """
         buffer = self._buffer
         if buffer.startswith(b"*/", place):
@@ -163,7 +166,7 @@ class Splitter:
         if sign == b"#" or _is_line_comment(buffer, place):
             return b" ", self._end_of_line(place), 0
         if sign == b"-":
-            # Two dashes begin a comment. If a comment between two single dashes is left out, the dashes must not join.
+            # Two dashes begin a comment. Removing a comment between two single dashes must not join them.
             return b"- ", place + 1, 0
         if sign == b";":
             return b";", place + 1, 0
@@ -173,7 +176,7 @@ class Splitter:
         raise self._cut_short(f"the dump ends inside a {_NAMES[sign]}", place)
 
     def _comment(self, place: int) -> tuple[int, bool]:
-        """Return where to go on after the beginning of a comment, and whether its contents are executed here."""
+        """Return the position after the beginning of a comment, and whether this server executes its contents."""
         version = _VERSION.match(self._buffer, place)
         if version and self._executes(version[1] == b"M", int(version[2] or 0)):
             return version.end(), True
@@ -183,10 +186,10 @@ class Splitter:
         return end + 2, False
 
     def _executes(self, of_mariadb: bool, version_id: int) -> bool:
-        """Return whether this server executes what a version's comment holds (sql_lex.cc, at MY_LEX_LONG_COMMENT)."""
+        """Return whether this server executes what a version comment holds (sql_lex.cc, at MY_LEX_LONG_COMMENT)."""
         if self._flavour == "mysql":
             return not of_mariadb and version_id <= self._version_id
-        # MariaDB leaves out comments for MySQL 5.7 and later.
+        # MariaDB ignores version comments for MySQL 5.7 and later.
         return version_id <= self._version_id and (of_mariadb or not 50700 <= version_id <= 99999)
 
     def _end_of_line(self, place: int) -> int:
@@ -198,7 +201,7 @@ class Splitter:
         return end
 
     def _delimiter_at(self, place: int) -> int | None:
-        """Take a DELIMITER command at the place; return its end, None without one.
+        """Apply a DELIMITER command at `place`; return its end, or None without such a command.
 
         Raises DumpTextError for a delimiter that mysqldump does not write.
         """
@@ -222,7 +225,7 @@ class Splitter:
         return place, place, b""
 
     def _cut_short(self, what: str, place: int) -> Exception:
-        """Return the error for text that is cut short; before the file's end, the one that asks for more bytes."""
+        """Return the error for text that is cut short; if the file has more bytes, the error that requests them."""
         return self._error(what, place, _CUT_SHORT) if self._ended else _NeedMoreError()
 
     def _error(self, what: str, place: int, hint: str) -> DumpTextError:
@@ -235,5 +238,5 @@ def _skip_blank(buffer: bytes, place: int) -> int:
 
 
 def _is_line_comment(buffer: bytes, place: int) -> bool:
-    """Return whether "--" stands at the place and begins a comment: a blank, a control character or the end follows."""
+    """Return whether the "--" at `place` begins a comment: a blank, a control character or the end must follow it."""
     return buffer.startswith(b"--", place) and (place + 2 == len(buffer) or buffer[place + 2] <= 0x20)

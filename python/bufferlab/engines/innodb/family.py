@@ -1,4 +1,4 @@
-"""The family of MySQL and MariaDB: how their servers are found, made, reached, set and asked."""
+"""The family of MySQL and MariaDB: how their servers are found, created, connected to, configured and queried."""
 
 from __future__ import annotations
 
@@ -40,20 +40,20 @@ from bufferlab.knob import Native
 from bufferlab.units import GIB, MIB
 
 _BESIDE_POOL_BYTES = 96 * MIB
-"""What a server at rest and its connections take besides the pool; 10.11.19 and 11.8.9 took 60 to 80 MiB."""
+"""The memory that an idle server and its connections take besides the pool; 10.11.19 and 11.8.9 took 60 to 80 MiB."""
 
 
 class InnodbFamily(Family):
     """The family of MySQL servers, or that of MariaDB servers."""
 
     socket_name = "mysqld.sock"
-    # The option file names the data directory too. Here `ps` shows the directory, and a wrapper that keeps the server
-    # from reading that file cannot send it to another server's data.
+    # The option file names the data directory too. On the command line, `ps` shows it, and a wrapper that keeps the
+    # server from reading the option file cannot make it use another server's data.
     arguments = ("--defaults-file={conf}", "--datadir={data}")
     failure = staticmethod(failure)
     form = FORM
     stop_after_load_seconds = 1800.0
-    """The seconds for the purge and merge after a load: enough for some gigabytes on a slow disk."""
+    """The seconds allowed for purge and merge after a load: enough for some gigabytes on a slow disk."""
     page_trace_counters: ClassVar = {("get", "get_if_in_pool"): ("page_gets",), ("read",): ("pages_read",)}
     program = staticmethod(accounts.expand)
     connect = staticmethod(connect)
@@ -94,7 +94,8 @@ class InnodbFamily(Family):
     def settle(self, address: Address) -> None:
         """Ask a private server for a slow shutdown: purge done, change buffer merged, logs empty.
 
-        On a running server sign a script's tables; there purge and merge go on by themselves.
+        On a running server, only mark the tables of a script as bufferlab's; purge and merge go on there in the
+        background.
         """
         with closing(self.connect(address)) as connection:
             if address.is_private:
@@ -112,13 +113,13 @@ class InnodbFamily(Family):
             accounts.make(connection, identity, build)
 
     def conditions(self, address: Address, job: Mapping[str, Any], database: Path) -> dict[str, Any]:
-        # Imported late: this client is large, and few jobs check a database.
+        # Import late: this client is large, and few jobs check a database.
         from bufferlab.engines.innodb import consistency_by_pymysql
 
         return consistency_by_pymysql.check(address, job, database)
 
     def checks_of_directory(self, directory: Path, knobs: NativeKnobs) -> list[HostCheck]:
-        """Check that the directory honours direct I/O, if flush_method asks for it."""
+        """Check that the directory supports direct I/O, if flush_method requires it."""
         limit = [memory_limit.check(knobs, _BESIDE_POOL_BYTES)] if self.flavour == "mariadb" else []
         engine, method = storage_engines.of(knobs), str(knobs.get("flush_method", "O_DIRECT"))
         if engine and not engine.reads_directly:
@@ -158,7 +159,7 @@ def _settling(connection: Client) -> tuple[str, ...]:
 
 
 def _spare_pool_bytes(at_most: int) -> int:
-    """Return the bytes of a private server's pool for a load or a check: whole chunks of 128 MiB, or 64 MiB."""
+    """Return the pool size in bytes for loading or checking on a private server: whole chunks of 128 MiB, or 64 MiB."""
     return free_quarter(at_most, 128 * MIB, 64 * MIB)
 
 

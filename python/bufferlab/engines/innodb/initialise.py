@@ -1,9 +1,9 @@
-"""Makes a new data directory for a page size, and explains why a server's process failed.
+"""Creates a new data directory for a page size, and explains why a server's process failed.
 
-The way depends on the server. MySQL from 5.7.6 on makes the directory itself (--initialize-insecure). MariaDB runs the
-SQL of its system tables (--bootstrap), as mariadb-install-db does, without the help texts. For older MySQL, the system
-tables are copied from its package; they are MyISAM. accounts.py makes the accounts. The cause of a failure is read from
-the process's exit code and the end of its log.
+MySQL from 5.7.6 on creates the directory itself (--initialize-insecure). MariaDB runs the SQL of its system tables
+(--bootstrap), as mariadb-install-db does, without the help texts. For older MySQL, the system tables are copied from
+its package; they are MyISAM. accounts.py creates the accounts. The cause of a failure is derived from the process's
+exit code and the end of its log.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ _BAD_VALUE = re.compile(
 
 
 def refused_setting(log_text: str) -> EngineFailure | None:
-    """Return the failure of a server that refused a variable, in the server's words; None when it failed otherwise.
+    """Return the failure of a server that refused a variable, in the server's words; None if it failed otherwise.
 
-    It names a variable without a knob as users ask for it, var.NAME. Warnings on optional variables (loose_) are not
+    A variable without a knob is named as users write it, var.NAME. Warnings on optional variables (loose_) are not
     failures.
     """
     for line in log_text.splitlines():
@@ -67,7 +67,7 @@ failure = partial(
     grave=r"\[ERROR\]|\[FATAL\]|cannot be run|Assertion",
     beside=r"\[Warning\]",
 )
-"""Returns the failure of a server's process, from how it ended and the end of its log."""
+"""Returns the failure of a server's process, given its exit status and the end of its log."""
 
 
 _SYSTEM_SQL = ("system_tables", "performance_tables", "system_tables_data")
@@ -101,10 +101,10 @@ def make(
     build: Build, database: Path, identity: Identity, knobs: Values, settings: Mapping[str, str],
     owner: tuple[int, int] | None, on_wait: OnWait,
 ) -> tuple[str, str]:  # fmt: skip
-    """Make `database`/data, which must not exist, for servers of this build; `settings` has innodb_page_size.
+    """Create `database`/data, which must not exist, for servers of this build; `settings` has innodb_page_size.
 
-    Return the login of root, whom the server of these data lets in without a password until the accounts are made.
-    Raises EngineFailure with the end of the server's log when the directory could not be made.
+    Return the login of root, who needs no password until the accounts are created. Raises EngineFailure with the end of
+    the server's log if the directory could not be created.
     """
     data, home, user = database / "data", database.parent / "server", owner
     make_home(home, user)
@@ -140,15 +140,15 @@ def _run(
     write_for(conf, option_file(build, data, home, home / "initialise.sock", 1, settings), user)
     command = [str(build.binary), f"--defaults-file={conf}", f"--datadir={data}", *arguments]
     make_data(command, build, home, user, failure, on_wait, stdin=stdin)
-    # A bootstrap that gets a wrong statement reports it and still ends with success.
+    # A bootstrap that gets a wrong statement reports it but still exits with success.
     if not (data / "mysql").is_dir():
         raise failure("the data directory has no system tables", 0, home / "initialise.log")
 
 
 def _mariadb_sql(build: Build) -> bytes:
-    """Return the SQL of MariaDB's system tables; the names of its files changed with the server's.
+    """Return the SQL that creates MariaDB's system tables. The names of its files differ between versions.
 
-    Raises EnvironmentLackingError when the server's package lacks one of the files.
+    Raises EnvironmentLackingError if the server's package lacks one of the files.
     """
     folder = build.share
     files = []
@@ -191,7 +191,7 @@ def _copy_system_tables(build: Build, data: Path, user: tuple[int, int] | None) 
 
 
 def _copy(source: Path, to: Path, user: tuple[int, int] | None) -> None:
-    """Copy a file into a folder of the server's user, who may have put a link there: it is not followed."""
+    """Copy a file into a folder of the server's user, who may have put a link there: links are not followed."""
     descriptor = os.open(to, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     with os.fdopen(descriptor, "wb") as copy, source.open("rb") as original:
         shutil.copyfileobj(original, copy)

@@ -1,6 +1,6 @@
-"""What a private MySQL or MariaDB is asked while bufferlab learns its build.
+"""The load and the queries with which bufferlab learns a build of MySQL or MariaDB on a private server.
 
-Purge, the page cleaner and the change buffer go on behind the load. So counters are taken once they stand still.
+Purge, the page cleaner and the change buffer continue after the load. So counters are read once they stop changing.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ _PATIENCE_SECONDS = 60.0
 _FIRST_WITHOUT_CHANGE_BUFFER = (11, 0)
 """The first version of MariaDB without a change buffer (server change MDEV-29694)."""
 _STANDING = ((10, 11, 5),)
-"""The versions of MariaDB whose counter of gets stands still: `srv_export_innodb_status` does not copy it."""
+"""The versions of MariaDB whose counter of page gets never changes: `srv_export_innodb_status` does not copy it."""
 _LIST = "SELECT SPACE, PAGE_NUMBER FROM information_schema.INNODB_BUFFER_PAGE WHERE PAGE_STATE = 'FILE_PAGE'"
 _COUNTERS = ("buffer_pool_read_requests", "pages_read", "pages_created", "buffer_pool_pages_data")
 
 
 class MysqlLesson(Lesson):
-    """The lesson of MySQL."""
+    """The load and queries for learning MySQL."""
 
     programs = ("mysqld",)
     page_size_bytes = 16384
@@ -48,7 +48,7 @@ class MysqlLesson(Lesson):
     )  # fmt: skip
 
     def settings(self, build: Build) -> Mapping[str, str]:
-        """Return the settings: a small pool with little kept free, and what the builds have on as they ship."""
+        """Return the settings: a small pool with few free pages, and the features that the builds enable by default."""
         asked = {
             "innodb_page_size": str(self.page_size_bytes), "innodb_buffer_pool_size": str(8 * MIB),
             "innodb_lru_scan_depth": "100", "innodb_flush_log_at_trx_commit": "0", "innodb_flush_method": "nosync",
@@ -58,7 +58,7 @@ class MysqlLesson(Lesson):
         return with_one_chunk(build.flavour, build.version, asked)
 
     def work(self, connection: Client, seed: int, statements: int) -> None:
-        """Do a session's part of a window: in short transactions, with rows that all sessions want often."""
+        """Do one session's part of a window: short transactions on rows that all sessions use often."""
         chosen = random.Random(seed)
         for number in range(statements):
             row = chosen.randint(1, ROWS) if number % 2 else chosen.randint(1, 300)
@@ -89,9 +89,9 @@ class MysqlLesson(Lesson):
         return sum(number != own and user not in _OF_THE_SERVER for number, user in found)
 
     def settled(self, connection: Client, build: Build, begun_ns: int) -> Settled:
-        """Return the counters once they stand still for a quarter of a second.
+        """Return the counters once they have not changed for a quarter of a second.
 
-        Raises EnvironmentLackingError when they never do.
+        Raises EnvironmentLackingError if they never stop changing.
         """
         deadline = time.monotonic() + _PATIENCE_SECONDS
         begun_ns, before = time.monotonic_ns(), _counted(connection)
@@ -112,7 +112,7 @@ class MysqlLesson(Lesson):
 
 
 def _counted(connection: Client) -> Counted:
-    """Return the counters. The pages that left are those that came and are not there."""
+    """Return the counters. The evicted pages are those that came in and are no longer there."""
     rows = dict(connection.rows("SHOW GLOBAL STATUS LIKE 'Innodb%page%'"))
     rows.update(connection.rows("SHOW GLOBAL STATUS LIKE 'Innodb_buffer_pool_read_requests'"))
     get, read, create, there = (int(rows[f"Innodb_{name}"]) for name in _COUNTERS)
@@ -120,7 +120,7 @@ def _counted(connection: Client) -> Counted:
 
 
 class MariadbLesson(MysqlLesson):
-    """The lesson of MariaDB."""
+    """The load and queries for learning MariaDB."""
 
     programs = ("mariadbd",)
     never_listed = frozenset({(0, 0)})
@@ -139,9 +139,9 @@ class MariadbLesson(MysqlLesson):
         return self.listing(connection)[0]
 
     def listing(self, connection: Client) -> tuple[set[Page], int]:
-        """Return the listed pages, and how many are free in their tablespace.
+        """Return the pages that the server lists, and the number of pages that are free in their tablespace.
 
-        Those are all listed as the first page of the first tablespace.
+        The server lists all of the latter as the first page of the first tablespace.
         """
         rows: list[Page] = [(int(space), int(page)) for space, page in connection.rows(_LIST)]
         return {*rows} - self.never_listed, sum(row in self.never_listed for row in rows)

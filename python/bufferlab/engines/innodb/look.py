@@ -1,4 +1,4 @@
-"""Looks at a MySQL or MariaDB server: SHOW GLOBAL STATUS once a second, and performance_schema if it is on.
+"""Observes a MySQL or MariaDB server: SHOW GLOBAL STATUS once a second, and performance_schema if it is on.
 
 crates/bufferlab-drive/src/mysql/counters.rs says which counter is a miss, and how versions differ. A sample of SHOW
 GLOBAL STATUS makes no page get. Handler_commit is not used: it counts engines and the binary log.
@@ -61,7 +61,7 @@ _NO_PERFORMANCE_SCHEMA = (
 )
 _OF_ONE_STATEMENT = "; without a restart ANALYZE FORMAT=JSON times the reads of one statement (pages_read_time_ms)"
 _SINCE = (10, 11, 5)
-"""The version of MariaDB from which on ANALYZE FORMAT=JSON times reads, as 10.11.19 does."""
+"""The first version of MariaDB whose ANALYZE FORMAT=JSON times reads; 10.11.19 does so too."""
 _TIMERS_OFF = (
     "performance_schema does not time reads or statements; UPDATE performance_schema.setup_instruments SET "
     f"ENABLED = 'YES', TIMED = 'YES' WHERE NAME = '{_DATA_FILE}' OR NAME LIKE 'statement/%' would let it"
@@ -73,7 +73,7 @@ _LSN = {"current": r"Log sequence number\s+(\d+)", "checkpoint": r"Last checkpoi
 
 
 class InnodbLook(Look):
-    """The way to look at MySQL and MariaDB."""
+    """The queries by which bufferlab observes MySQL and MariaDB."""
 
     def watch(self, address: Address) -> Client:
         connection = innodb.connect(address, seconds=2.0 * STATEMENT_SECONDS, name=NAME)
@@ -121,7 +121,7 @@ class InnodbLook(Look):
         if (lsn := numbers.get("innodb_redo_log_current_lsn")) is not None:
             levels["log_age_bytes"] = lsn - numbers.get("innodb_redo_log_checkpoint_lsn", lsn)
         own_then = own()
-        # A right may be revoked at any time: counts that are no longer reported are then missing.
+        # A right may be revoked at any time. Counts that the server then no longer reports are missing.
         with suppress(Refused):
             if not facts.no_time:
                 read_s |= dict.fromkeys(("read_ms", "statement_ms"), t_s + time.monotonic() - begun_s)
@@ -154,7 +154,7 @@ class InnodbLook(Look):
         why: dict[str, str] = {}
         values["pool_size_bytes"] = facts.pool_size_bytes
         for name in ("instances", "chunk_size"):
-            # MariaDB chooses the size of chunks itself if it is 0, and has no instances from 10.5 on.
+            # MariaDB chooses the chunk size itself if the variable is 0, and has no instances from 10.5 on.
             if told := int(facts.settings.get(f"innodb_buffer_pool_{name}", 0)):
                 values["instances" if name == "instances" else "chunk_size_bytes"] = told
             else:
@@ -215,13 +215,13 @@ class InnodbLook(Look):
 
 
 def _sequential(query: Query, scope: str) -> int:
-    """Return how many rows were read one after another: by all sessions (GLOBAL), or by ours (SESSION)."""
+    """Return how many rows were read sequentially: by all sessions (GLOBAL), or by ours (SESSION)."""
     told = _pairs(query(f"SHOW {scope} STATUS WHERE Variable_name IN ({_quoted(questions.SEQUENTIAL)})"))
     return sum(int(told.get(name, 0)) for name in questions.SEQUENTIAL)
 
 
 def _own_rows(query: Query) -> int:
-    """Return how many sequentially read rows a SHOW STATUS adds to the server's count (sql_show.cc).
+    """Return how many sequential reads one SHOW STATUS adds to the server's count of them (sql_show.cc).
 
     It does not add them to the count of its session.
     """
@@ -240,7 +240,7 @@ def _quoted(names: Any) -> str:
 def _instruments(query: Query, told: Mapping[str, str]) -> tuple[bool, str]:
     """Return whether performance_schema counts transactions, and why it does not time statements and reads.
 
-    The reason is "" when it times them.
+    The reason is "" if it times them.
     """
     if told.get("performance_schema", "OFF") != "ON":
         version = told.get("version", "")
@@ -260,9 +260,9 @@ def _instruments(query: Query, told: Mapping[str, str]) -> tuple[bool, str]:
 
 
 def _thread(query: Query, is_mariadb: bool, told: Mapping[str, str]) -> int | None:
-    """Return the number of our session's thread in the kernel of the server's host.
+    """Return the kernel's thread id of our session on the server's host.
 
-    None for a server with a pool of threads, and when the server does not show the number.
+    Return None for a server with a thread pool, and if the server does not show the id.
     """
     if told.get("thread_handling", "one-thread-per-connection") != "one-thread-per-connection":
         return None
@@ -276,7 +276,7 @@ def _thread(query: Query, is_mariadb: bool, told: Mapping[str, str]) -> int | No
 
 
 def _log_age(status: str) -> int:
-    """Return the bytes of log since the last checkpoint, from SHOW ENGINE INNODB STATUS; ValueError without them."""
+    """Return the bytes of log since the last checkpoint, from SHOW ENGINE INNODB STATUS, or raise ValueError."""
     found = {name: re.search(pattern, status) for name, pattern in _LSN.items()}
     if not found["current"] or not found["checkpoint"]:
         raise ValueError("SHOW ENGINE INNODB STATUS does not tell the log's numbers")

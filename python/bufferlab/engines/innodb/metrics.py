@@ -5,12 +5,12 @@ Meanings follow storage/innobase: srv_export_innodb_status (srv/srv0srv.cc) fill
 innodb_counter_info (srv/srv0mon.cc) names the INNODB_METRICS, and the file in brackets is where a counter is
 incremented (MySQL 5.7's files).
 
-Where a frame comes from (buf0lru.cc: buf_LRU_get_free_block, MySQL 5.7, 8.0 and MariaDB 10.2 to 10.4). Every search
-adds one to S = get_free_search. Each of its passes first looks at the free list. A pass that finds it empty adds one to
-L = get_free_loops. It then either frees a frame by scanning the LRU tail and starts over, or tries a single-page flush,
-adds one to W = Innodb_buffer_pool_wait_free and starts over. F = single_flush_failure_count of these flushes freed
-nothing. So single-page flushes gave W - F frames, LRU scans L - W, and the free list S - L + F. The three add up to S
-by construction; `checks` looks for errors elsewhere.
+The victim path is how a thread gets a free frame (buf0lru.cc: buf_LRU_get_free_block, MySQL 5.7, 8.0 and MariaDB 10.2
+to 10.4). Every search adds one to S = get_free_search. Each of its passes first looks at the free list. A pass that
+finds it empty adds one to L = get_free_loops. It then either frees a frame by scanning the LRU tail and starts over, or
+tries a single-page flush, adds one to W = Innodb_buffer_pool_wait_free and starts over. F = single_flush_failure_count
+of these flushes freed nothing. So single-page flushes gave W - F frames, LRU scans L - W, and the free list S - L + F.
+The three add up to S by construction; `checks` looks for errors elsewhere.
 
 MySQL 5.6 does not count L. From MariaDB 10.5 on user threads wait for the page cleaner instead of flushing. On both the
 values are null, with that reason.
@@ -27,7 +27,8 @@ from bufferlab.results.window import Value, Window
 
 _STATUS_SOURCE = "SHOW GLOBAL STATUS (srv0srv.cc: srv_export_innodb_status)"
 _METRICS_SOURCE = "information_schema.INNODB_METRICS (srv0mon.cc: innodb_counter_info)"
-#: The prefix under which this project stores a row of INNODB_METRICS, before the engine's name in lower case.
+#: The prefix of the names under which bufferlab stores rows of INNODB_METRICS; the counter's name in lower case
+#: follows.
 METRIC_PREFIX = "innodb_metric_"
 
 
@@ -108,7 +109,7 @@ class Metrics(MetricTable, probe="engine", source=_METRICS_SOURCE, prefix=METRIC
 # fmt: on
 
 
-#: The counters of the victim path: S, L, W, F.
+#: The counters of the victim path S, L, W and F, as the module's docstring defines them.
 SEARCHES = Metrics.buffer_lru_get_free_search.name
 LOOPS = Metrics.buffer_lru_get_free_loops.name
 WAIT_FREE = Status.innodb_buffer_pool_wait_free.name
@@ -118,12 +119,13 @@ NO_SINGLE_PAGE = (
     "user threads of this version flush no single pages but wait for the page cleaner "
     "(it has no buffer_LRU_single_flush_failure_count)"
 )
-#: By counter, why it is null if the server lacks it. A run that ended early, or of another engine, has another reason.
+#: The reason for a null value if the server lacks a counter. A run that ended early, or of another engine, has another
+#: reason.
 _MEANING = {LOOPS: NO_LOOPS, FAILURES: NO_SINGLE_PAGE}
 
 
 def _victim(name: str, of: Callable[[float, float, float, float], float]) -> Quantity:
-    """Return the formula for the frames that one way gave, from S, L, W and F.
+    """Return the formula for the frames that came from one source, computed from S, L, W and F (see the module).
 
     All four must be known: on versions without F, W has another meaning.
     """
@@ -180,7 +182,7 @@ LRU_BATCH_WRITES = _lru_writes()
 
 # fmt: off
 class VictimPath(MetricTable):
-    """The ways to a frame, counted for each unit of work."""
+    """The sources of free frames, counted for each unit of work."""
 
     frame_requests = counted("frames", "neither", "Free-frame requests", "searches for a free frame (S)", FRAME_REQUESTS)
     free_list_hits = counted("frames", "neither", "Frames from the free list", "S - L + F", FREE_LIST)
@@ -189,7 +191,7 @@ class VictimPath(MetricTable):
 
 
 BLOCK_BYTES = 4096
-"""The unit of reads from storage, in which engines with other pages can be compared: a page of the page cache."""
+"""The unit of reads from storage that allows comparing engines with other page sizes: a page of the page cache."""
 
 
 def _blocks_from_storage(window: Window) -> Value:
@@ -205,7 +207,7 @@ BLOCKS_FROM_STORAGE = "blocks_from_storage"
 
 # fmt: off
 class InnodbPerWork(MetricTable):
-    """Counts that are each the growth of one counter of the server; a report shows them in this order."""
+    """Metrics that are each the growth of one server counter; a report shows them in this order."""
 
     blocks_from_storage = counted("blocks", "lower", "Blocks of 4 KiB from storage", "bytes that the kernel read from storage for the server, in blocks of 4 KiB", _BLOCKS)
     redo_bytes = counted("bytes", "lower", "Redo bytes", "bytes written to the redo log", Status.innodb_os_log_written)
@@ -216,7 +218,7 @@ class InnodbPerWork(MetricTable):
 
 
 class Inside(MetricTable):
-    """Metrics of the pool's contents, and of its writes by their cause."""
+    """Metrics of the pool's contents, and of page writes by cause."""
 
     free_list_share = derived("1", "share", "higher", "Free-list share", "share of free-frame searches that the free list served: (S - L + F) / S", FREE_LIST / FRAME_REQUESTS)
     lru_scan_share = derived("1", "share", "lower", "LRU-scan share", "share served by scanning the LRU tail: (L - W) / S", LRU_SCAN / FRAME_REQUESTS, scale="log")
@@ -253,7 +255,7 @@ class Inside(MetricTable):
 
 
 RAW = (*Status.rows, *Metrics.rows)
-#: The derived metrics of InnoDB. Those of one unit of work stand together.
+#: The derived metrics of InnoDB. Metrics per one unit of work are adjacent.
 DERIVED = (*sorted((*VictimPath.rows, *InnodbPerWork.rows), key=lambda metric: metric.work or ""), *Inside.rows)
 OWN_COUNTS = tuple(dict.fromkeys(metric.count for metric in InnodbPerWork.rows))
 # fmt: on
@@ -275,7 +277,10 @@ LOOK_COUNTERS = {
     Status.questions.name: Counts.statements.name,
     Status.com_commit.name: Counts.commits.name,
 }
-"""Status variables that only grow -> the names by which a look reads them; `InnodbLook.derive` makes its counts of them."""
+"""Maps status variables that only grow to their names in an observation.
+
+`InnodbLook.derive` computes its counts from them.
+"""
 LOOK_LEVELS = {
     Status.innodb_buffer_pool_pages_total.name: "pool_pages",
     Status.innodb_buffer_pool_pages_free.name: "free_pages",
@@ -287,4 +292,4 @@ LOOK_LEVELS = {
     "innodb_history_list_length": "history_list_length",
     "threads_connected": "connections",
 }
-"""Status variables that are levels and not counters -> the names by which a look reads them."""
+"""Maps status variables that are levels, not counters, to their names in an observation."""

@@ -1,7 +1,7 @@
-"""A run's knobs as a server's variables: the text of its option file, and its values after the start.
+"""Translates a run's knobs into a server's option file, and reads the variables back after the start.
 
-Asked is not actual: a pool is rounded up to whole chunks, instances need a large pool, cleaners need instances
-(buf0buf.cc srv_buf_pool_size, ha_innodb.cc innodb_init_params). This file starts no server.
+The server may change the requested values: a pool is rounded up to whole chunks, instances need a large pool, cleaners
+need instances (buf0buf.cc srv_buf_pool_size, ha_innodb.cc innodb_init_params). This file starts no server.
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ _OURS = frozenset(
      "plugin_load", "plugin_load_add", "tmpdir", "basedir", "skip_grant_tables", "mysqlx", "admin_address",
      "secure_file_priv", "plugin_dir", "innodb_data_home_dir", "innodb_log_group_home_dir", "innodb_undo_directory")
 )  # fmt: skip
-"""The variables that a private server's safety rests on; a user cannot pass them through."""
+"""The variables that a private server's safety depends on; a user cannot set them through `var.`."""
 
 
 def option_file(
     build: Build, data: Path, home: Path, socket: Path, connections: int, settings: Mapping[str, str], *,
     own_ipc: bool = False,
 ) -> str:  # fmt: skip
-    """Return the text of the option file: a private server's settings, then the asked ones. It holds no credentials.
+    """Return the text of the option file: a private server's settings, then the requested ones. It has no credentials.
 
-    Raises EngineFailure for a variable that only bufferlab sets, and for a value that cannot stand in an option file.
+    Raises EngineFailure for a variable that only bufferlab sets, and for a value that an option file cannot express.
     """
     settings = {name.lower().replace("-", "_"): value for name, value in settings.items()}
     for name, value in settings.items():
@@ -70,7 +70,7 @@ def option_file(
         keys = ("sha256_password", "caching_sha2_password")
         lines += ["loose_auto_generate_certs = OFF"]
         lines += [f"loose_{plugin}_auto_generate_rsa_keys = OFF" for plugin in keys]
-    # Each connection prepares every statement. With batched calls it also prepares one for each number of calls.
+    # Each connection prepares every statement. With batched calls it also prepares one statement for each batch size.
     lines += [f"max_connections = {connections + 20}", "max_prepared_stmt_count = 1048576"]
     lines += ["", "# The pool begins empty, whatever was in it before."]
     lines += [f"innodb_buffer_pool_{what} = OFF" for what in ("dump_at_shutdown", "load_at_startup")]
@@ -80,7 +80,7 @@ def option_file(
 
 
 def server_settings(flavour: str, version: str, knobs: Values) -> dict[str, str]:
-    """Return the option file's variables with their values; knobs that this version lacks are left out.
+    """Return the option file's variables with their values, without the knobs that this version lacks.
 
     Raises EngineFailure for knobs that set the same variable.
     """
@@ -96,7 +96,7 @@ def server_settings(flavour: str, version: str, knobs: Values) -> dict[str, str]
 
 
 def with_one_chunk(flavour: str, version: str, settings: Mapping[str, str]) -> dict[str, str]:
-    """Return the same settings, with one chunk for each instance of the pool unless another chunk was asked for.
+    """Return the same settings, with one chunk for each pool instance unless the user set the chunk size.
 
     The server reduces a chunk larger than an instance to the instance's size (ha_innodb.cc, innodb_init_params), so
     nothing is rounded. With the server's own chunk of 128 MiB, 210 MiB become 256 MiB. With chunks of 1 MiB, a chunk
@@ -110,7 +110,7 @@ def with_one_chunk(flavour: str, version: str, settings: Mapping[str, str]) -> d
 
 
 def chosen(settings: Mapping[str, str], knobs: Values) -> dict[str, str]:
-    """Return notes on the settings of a private server that were left to bufferlab, by the setting's name."""
+    """Return by name a note on each setting of a private server whose value bufferlab chose."""
     if _CHUNK.spelling in settings and knobs.get(_CHUNK.name) is None:
         return {
             _CHUNK.name: "set by bufferlab: one chunk for each instance, so that the server does not round the pool"
@@ -119,7 +119,7 @@ def chosen(settings: Mapping[str, str], knobs: Values) -> dict[str, str]:
 
 
 def as_asked(name: str, told: str) -> int | str:
-    """Return a value of SHOW GLOBAL VARIABLES in the form in which users ask for it.
+    """Return a value of SHOW GLOBAL VARIABLES in the form in which users write it.
 
     >>> as_asked("adaptive_hash_index", "OFF"), as_asked("lru_scan_depth", "1024")
     ('off', 1024)
@@ -132,8 +132,8 @@ def as_asked(name: str, told: str) -> int | str:
         text = switches.get(told, told)
         return next((choice for choice in knob.choices if choice.lower() == text.lower()), told)
     try:
-        return int(float(told))  # The server shows a per cent as 75.000000.
-    except (ValueError, OverflowError):  # A strange server may say "inf".
+        return int(float(told))  # The server shows percentages as 75.000000.
+    except (ValueError, OverflowError):  # An unusual server may return "inf".
         return told
 
 
@@ -141,7 +141,7 @@ _ALWAYS = (
     "buffer_pool_instances", "buffer_pool_chunk_size", "page_cleaners", "lru_scan_depth", "adaptive_hash_index",
     "change_buffering", "flush_method", "doublewrite",
 )  # fmt: skip
-"""The settings that every run records, asked or not, if the version has them."""
+"""The settings that every run records, whether set or not, if the version has them."""
 _ALSO = ("innodb_use_native_aio", "version", "version_comment")
 """Variables without a knob that every run records too."""
 
@@ -149,13 +149,13 @@ _GIB = 1 << 30
 
 
 def read_back(connection: Client, build: Build, knobs: Values, limit_bytes: int | None = None) -> ReadBack:
-    """Return the settings that the server shows.
+    """Return the settings that the server reports.
 
-    Raises EngineFailure when it does not show how many pages its pool has.
+    Raises EngineFailure if it does not report how many pages its pool has.
     """
     told = control.variables(connection)
     if "innodb_buffer_pool_instances" in told:
-        # In 5.6 the variable shows the asked number of instances; the pool shows the real one.
+        # In 5.6 the variable shows the requested number of instances; the pool's statistics show the real one.
         ((instances,),) = connection.rows("SELECT count(*) FROM information_schema.INNODB_BUFFER_POOL_STATS")
         told["innodb_buffer_pool_instances"] = str(instances or told["innodb_buffer_pool_instances"])
     actual: dict[str, Native] = {name: told[name] for name in _ALSO if name in told}
@@ -180,7 +180,7 @@ def read_back(connection: Client, build: Build, knobs: Values, limit_bytes: int 
 
 
 def confounds(asked: Mapping[str, str], told: Mapping[str, str]) -> list[str]:
-    """Return the confounds in sentences, from the variables asked for and those the server shows.
+    """Return sentences on server values that would distort a comparison, given requested and reported variables.
 
     >>> confounds({"innodb_buffer_pool_instances": "8"}, {"innodb_buffer_pool_instances": "1"})
     ['innodb_buffer_pool_instances is 1 where 8 were asked for: pools below 1 GiB have one instance']
@@ -190,7 +190,7 @@ def confounds(asked: Mapping[str, str], told: Mapping[str, str]) -> list[str]:
 
 
 def _standing(told: Mapping[str, str]) -> dict[str, str]:
-    """Return the confounds that the server's values are at any request, in sentences by the setting's name."""
+    """Return sentences, by setting, on server values that distort a comparison for any request."""
     said = {}
     if told.get("innodb_adaptive_hash_index", "OFF") == "ON":
         said["adaptive_hash_index"] = (
@@ -205,7 +205,7 @@ def _standing(told: Mapping[str, str]) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class _Other:
-    """A setting of the pool that runs with another value than the one asked for, in words."""
+    """A pool setting whose value differs from the requested one, in words."""
 
     name: str
     said: str
@@ -213,7 +213,7 @@ class _Other:
 
 
 def _others(asked: Mapping[str, str], told: Mapping[str, str]) -> Iterator[_Other]:
-    """Yield the settings of the pool that the server changed, each with the server's rule if it is known."""
+    """Yield the pool settings that the server changed, each with the server's rule if it is known."""
     pool, instances = _number(told, "innodb_buffer_pool_size"), _number(told, "innodb_buffer_pool_instances")
     chunk, cleaners = _number(told, "innodb_buffer_pool_chunk_size"), _number(told, "innodb_page_cleaners")
     asked_pool = _number(asked, "innodb_buffer_pool_size")

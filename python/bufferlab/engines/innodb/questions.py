@@ -1,4 +1,4 @@
-"""The questions of a look to MySQL (5.7 to 9) or MariaDB (10.2 to 11.8): on its pool, its statements, its other work.
+"""The queries by which bufferlab observes MySQL (5.7 to 9) or MariaDB (10.2 to 11.8): pool, statements, other work.
 
 INNODB_BUFFER_PAGE has a row for each page (i_s.cc, i_s_innodb_fill_buffer_pool). Its rows pass through a temporary
 table of the server. MySQL 5.7 and 9 write that table into the pool: by Innodb_pages_created it took 41 and 46 new pages
@@ -12,8 +12,8 @@ them, all together. MariaDB counts none in prepared_statements_instances (10.11,
 with the word EXECUTE before their text.
 
 An account needs PROCESS to see a server's other work. Texts of other sessions' statements stay in the server: it
-returns the first two words of the few kinds that matter. mysqldump and its kin begin each table's statement with
-/*!40001 SQL_NO_CACHE */. xtrabackup and mariabackup copy files while their session sleeps; their lock is seen if
+returns the first two words of the few kinds that matter. mysqldump and similar programs begin each table's statement
+with /*!40001 SQL_NO_CACHE */. xtrabackup and mariabackup copy files while their session sleeps; their lock is seen if
 performance_schema instruments metadata locks.
 """
 
@@ -27,13 +27,13 @@ from bufferlab.engines.servers.look import NotTold, Question, Refusal, Row, inte
 
 _PROCESS_RIGHT: Mapping[Refusal, str] = {"rights": "GRANT PROCESS ON *.* TO the account"}
 PAGE_S = 15e-6
-"""Seconds per page of the pool that the first question on its contents takes after a start; later ones: a third."""
+"""Seconds per pool page that the first query of the pool's contents takes after a start; later queries take a third."""
 TEMPORARY_TABLE_RATIO = 0.01
-"""The share of the pool that the temporary table for the answer on the pool's contents takes in MySQL."""
+"""The fraction of the pool that MySQL's temporary table takes when the pool's contents are queried."""
 
 # MariaDB sets oldest_modification to 1 when it has written a page, until the page leaves the flush list, and to 2 for a
-# changed page of its temporary tablespace: neither is counted as dirty (buf0buf.h, oldest_modification_).
-# IS_OLD is YES or NO in MySQL, and a number in later versions of MariaDB.
+# changed page of its temporary tablespace: neither is counted as dirty (buf0buf.h, oldest_modification_). IS_OLD is YES
+# or NO in MySQL, and a number in later versions of MariaDB.
 CONTENTS = Question(
     "SELECT table_name AS table_name, index_name AS index_name, page_type AS page_type, page_state AS page_state, "
     "COUNT(*) AS pages, SUM(oldest_modification > 2) AS dirty_pages, "
@@ -60,7 +60,7 @@ _LARGE = ("BLOB", "LOB", "COMPRESSED_BLOB", "ZLOB", "COMPRESSED_LOB")
 
 
 def names(row: Row) -> tuple[str, str | None]:
-    """Return the table and the index that a row's pages belong to; words in parentheses if they have no table."""
+    """Return the table and the index of a row's pages; for pages of no table, a description in parentheses."""
     if text(row["page_state"]) in ("NOT_USED", "READY_FOR_USE"):
         return FREE, None
     if text(row["page_state"]) != "FILE_PAGE":
@@ -70,20 +70,21 @@ def names(row: Row) -> tuple[str, str | None]:
     kind = text(row["page_type"]) or "UNKNOWN"
     if kind.startswith(_LARGE):
         return "(large values, whose table is not told)", None
-    # The rest manages space: FILE_SPACE_HEADER, EXTENT_DESCRIPTOR, INODE, IBUF_BITMAP, ALLOCATED, ...
+    # The other types manage space: FILE_SPACE_HEADER, EXTENT_DESCRIPTOR, INODE, IBUF_BITMAP, ALLOCATED, ...
     return _OF_TYPE.get(kind, "(space management)"), None
 
 
 _DATA = "how large the data are"
 _SYSTEM = "innodb_system"
 _TABLE_OF = "SUBSTRING_INDEX(LOWER({name}), '#p#', 1)"
-"""The SQL for a table's name, from the name of its file or of a partition's file."""
+"""The SQL expression for a table's name, given the name of its file or of a partition's file."""
 
 
 def data(flavour: Flavour, numbers: Sequence[int], pool_bytes: int) -> Question:
-    """Return the question for the sizes of InnoDB's files: of those larger than the pool, and of all (without a name).
+    """Return the query for the size of each InnoDB file larger than the pool, and for the total of all files (no name).
 
-    MySQL lists the system tablespace, undo and temporary tables only in FILES, MariaDB from 10.5 on with the others.
+    MySQL lists the system tablespace, undo and temporary tables only in FILES; MariaDB from 10.5 on lists them with the
+    others.
     """
     view = "INNODB_TABLESPACES" if flavour == "mysql" and numbers[0] >= 8 else "INNODB_SYS_TABLESPACES"
     files = (
@@ -106,12 +107,12 @@ def data(flavour: Flavour, numbers: Sequence[int], pool_bytes: int) -> Question:
 
 
 def is_without_tables(name: str) -> bool:
-    """Return whether the files of that name hold undo or temporary tables, which no session scans again."""
+    """Return whether a file name belongs to undo or temporary tables, which no other session scans."""
     return name.startswith("innodb_") and name != _SYSTEM
 
 
 def incomplete(rows: Sequence[Row]) -> NotTold | None:
-    """Return why the answer to `data` does not say how many pages share the pool; None if it says that."""
+    """Return why the answer to `data` does not show how many pages share the pool; None if it shows it."""
     if not any(text(row["name"]) == _SYSTEM for row in rows):
         return NotTold(f"{_DATA}: this version does not tell the size of its system tablespace")
     if any(integer(row["compressed"]) for row in rows):
@@ -120,7 +121,7 @@ def incomplete(rows: Sequence[Row]) -> NotTold | None:
 
 
 def table_rows(pool_pages: int) -> Question:
-    """Return the question for the row counts of tables larger than half the pool, from InnoDB's stored statistics."""
+    """Return the query for the row counts of tables larger than half the pool, from InnoDB's stored statistics."""
     name = _TABLE_OF.format(name="CONCAT(database_name, '/', table_name)")
     return Question(
         f"SELECT {name} AS name, SUM(n_rows) AS table_rows FROM mysql.innodb_table_stats GROUP BY 1 "
@@ -131,11 +132,11 @@ def table_rows(pool_pages: int) -> Question:
 
 
 SEQUENTIAL = ("handler_read_rnd_next", "handler_read_next", "handler_read_prev")
-"""Status variables of rows that were read one after another: in a table, and in an index forwards and backwards."""
+"""Status variables of rows read sequentially: in a table, and in an index forwards and backwards."""
 
 
 UNITS_PER_S = 1e12
-"""The units of a second in performance_schema's timers, which count picoseconds."""
+"""Timer units per second in performance_schema, which counts picoseconds."""
 _TABLE = "performance_schema.events_statements_summary_by_digest"
 _SUBJECT = "what each statement does"
 _DIGEST_REMEDIES: Mapping[Refusal, str] = {
@@ -143,7 +144,7 @@ _DIGEST_REMEDIES: Mapping[Refusal, str] = {
     "missing": "performance_schema = ON in the option file, and a restart of the server",
 }
 PREPARED = "prepared"
-"""The identifier of all prepared statements together, if the server has no digests of them."""
+"""The identifier that stands for all prepared statements together, if the server has no digests of them."""
 PREPARED_TEXT = "(prepared statements, all together: this server has no digests of them)"
 _CONSUMERS = ("global_instrumentation", "thread_instrumentation", "statements_digest")
 
@@ -170,7 +171,7 @@ _DIGEST = re.compile(r"[0-9a-f]{32,64}")
 
 
 def unavailable(is_on: Sequence[Row], off: Sequence[Row]) -> NotTold | None:
-    """Return why digests are not counted, from the answers to IS_ON and CONSUMERS; None if they are counted."""
+    """Return why digests are not counted, given the answers to IS_ON and CONSUMERS; None if they are counted."""
     if not integer(is_on[0]["is_on"]):
         return NotTold(f"{_SUBJECT}: performance_schema is off", _DIGEST_REMEDIES["missing"])
     if off:
@@ -181,7 +182,7 @@ def unavailable(is_on: Sequence[Row], off: Sequence[Row]) -> NotTold | None:
 
 
 def texts(ids: Iterable[str]) -> Question:
-    """Return the question for the texts of the statements with these digests, in which literals are replaced."""
+    """Return the query for the texts of the statements with these digests. The server has replaced their literals."""
     listed = ", ".join(f"'{one}'" for one in sorted(ids) if _DIGEST.fullmatch(one))
     return Question(
         f"SELECT digest AS id, MAX(digest_text) AS text FROM {_TABLE} WHERE digest IN ({listed or 'NULL'}) "
@@ -211,7 +212,7 @@ POOL_LOAD = Question(
     "whether the pool is being loaded from its dump",
 )
 LOADING = ("Loaded ", "Loading buffer pool")
-"""The first words of the status while the pool is loaded (buf0dump.cc, buf_load)."""
+"""The first words of the status variable while the pool is being loaded (buf0dump.cc, buf_load)."""
 
 # A backup takes these locks by LOCK INSTANCE FOR BACKUP in MySQL, by BACKUP STAGE and FLUSH TABLES WITH READ LOCK in
 # MariaDB from 10.5 on. Other sessions hold locks of other types on the same object for their changes.
@@ -228,7 +229,7 @@ BACKUP_LOCKS = Question(
 
 
 def sessions(flavour: Flavour) -> Question:
-    """Return the question for sessions that do more than an application's work."""
+    """Return the query for sessions that do other work than an application, such as backups and dumps."""
     matches = " ".join(f"WHEN info REGEXP '{pattern}' THEN '{kind}'" for kind, pattern in _KINDS.items())
     kind = f"CASE WHEN info LIKE '{_DUMP}' THEN 'dump' {matches} END"
     progress = (
@@ -246,9 +247,9 @@ def sessions(flavour: Flavour) -> Question:
 
 
 def transactions(long_s: float, own_ids: Iterable[int]) -> Question:
-    """Return the question for the five oldest transactions that are open for `long_s`.
+    """Return the query for the five oldest transactions that are open for at least `long_s` seconds.
 
-    trx_started is in the host's time zone, also if the session has another.
+    trx_started is in the host's time zone, even if the session has another.
     """
     age = "TIMESTAMPDIFF(SECOND, t.trx_started, CONVERT_TZ(NOW(), @@session.time_zone, 'SYSTEM'))"
     ours = ", ".join(["CONNECTION_ID()", *(str(int(one)) for one in own_ids)])

@@ -1,7 +1,7 @@
 """Restores a mysqldump into the workload's empty database of a private server, statement by statement.
 
-The mysql client is not used: it would execute client commands in the dump, fetched builds do not have it, and each
-statement must pass dump_rules.py. The connection takes one statement at a time (no CLIENT_MULTI_STATEMENTS).
+The mysql client is not used. It would execute client commands in the dump, fetched builds do not have it, and each
+statement must pass dump_rules.py. The connection allows only one statement at a time (no CLIENT_MULTI_STATEMENTS).
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ from bufferlab.engines.servers.signs_of_life import OnWait
 
 _PACKET_BYTES = MOST_STATEMENT_BYTES + (1 << 20)
 _VALUES = re.compile(r"'.*'(?= for (?:key|column) '[^']*'(?: at row [0-9]+)?\Z)|['\"].*['\"]", re.DOTALL)
-"""A message's text from its first to its last quote, but for a key's or a column's name at its end.
+"""Matches a message from its first to its last quote, except a key's or column's name at its end.
 
 No server escapes the quotes of a value in its messages: "Duplicate entry 'O'Brien' for key 'name'".
 """
 _LEXER_SETTINGS = "SELECT CONCAT(@@SESSION.sql_mode, ' ', @@SESSION.character_set_client)"
-"""The settings by which the server finds the end of a quoted text."""
+"""The query for the settings that decide where the server ends a quoted text."""
 _OF_VALUES = frozenset(
     ("1048", "1062", "1171", "1215", "1216", "1217", "1230", "1263", "1264", "1265", "1292", "1366", "1367", "1406",
      "1441", "1451", "1452", "1586")
 )  # fmt: skip
-"""The errors whose words may have a value: of duplicates, foreign keys, NULL, and values that do not fit a column."""
+"""The errors whose messages may contain values of rows: duplicates, foreign keys, NULL, and values that do not fit."""
 
 
 def restore(
@@ -41,7 +41,8 @@ def restore(
 ) -> tuple[str, str]:
     """Restore the dump; return the login for the data, which is the identity's.
 
-    Before: the server has the identity's account and the empty database. Raises EngineFailure with the dump's line.
+    The server must already have the identity's account and the empty database. Raises EngineFailure with the dump's
+    line.
     """
     dump.head(build)
     login = (restoring.USER, secrets.token_urlsafe(24))
@@ -72,12 +73,12 @@ def _send(connection: Client, text: bytes, place: str, *, has_values: bool) -> N
     try:
         connection.ask(text)
     except ServerError as error:
-        # A statement that makes an index over rows can fail too, with values of these rows in the message.
+        # A statement that creates an index over rows can also fail, with values of these rows in the message.
         raise _failure(error, place, has_values=has_values or error.code in _OF_VALUES) from None
 
 
 def _failure(error: ServerError, place: str, *, has_values: bool) -> EngineFailure:
-    """Return the failure in the server's words, without values of rows, because results keep these words."""
+    """Return the failure in the server's words, without values of rows, because results store these words."""
     said = _VALUES.sub("'...'", error.message, count=1) if has_values else error.message
     what = f"the server refuses a statement of the dump: {said} (error {error.code})"
     hint = "restore it by hand into a server of this version to see more; was it taken of another version?"

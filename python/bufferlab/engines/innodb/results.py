@@ -30,18 +30,18 @@ from bufferlab.results.window import Value
 
 FRAMES_LIMIT = 0.02
 FRAMES_MIN = 2000
-#: The state of the leaves may change the number of frames given back by this share: twice the difference seen between
-#: points.
+#: How much the fill of the leaves may change the number of frames given back, as a fraction: twice the difference
+#: measured between points.
 GIVEN_BACK_LIMIT = 0.10
-#: The share of counts that may be lost: MONITOR_INC is a plain increment (srv0mon.h), so two threads may lose one.
+#: The fraction of counts that may be lost: MONITOR_INC is a plain increment (srv0mon.h), so two threads may lose one.
 COUNTING_LIMIT = 0.005
 POOL_PAGES_LIMIT = 0.01
 READ_CALLS_LIMIT = 0.02
-#: Below, the server's other reads (its tables of settings, /proc) would weigh too much.
+#: Below this, other reads of the server (its tables of settings, /proc) would distort the comparison.
 READ_CALLS_MIN_BYTES = 4 << 20
 WHOLE_PAGES_LIMIT = 0.01
 
-#: Settings that change where pages are and when they are written, but not which pages are asked for.
+#: Settings that change where pages are and when they are written, but not which pages are requested.
 SAME_WORK = frozenset(
     """lru_scan_depth buffer_pool_instances buffer_pool_chunk_size flush_method flush_log_at_trx_commit flush_neighbors
     io_capacity io_capacity_max max_dirty_pages_pct max_dirty_pages_pct_lwm doublewrite log_file_size redo_log_capacity
@@ -64,7 +64,7 @@ def a_read_is_a_get(run: MeasuredRun) -> bool:
 
 
 def asked_for(run: MeasuredRun) -> Value:
-    """Return a run's page gets per transaction, without those that reads themselves cause (`a_read_is_a_get`)."""
+    """Return a run's page gets per transaction, without those that the reads themselves cause (`a_read_is_a_get`)."""
     gets, reads = run.values["page_gets_per_transaction"], run.values["reads_per_transaction"]
     if gets.value is None or reads.value is None or not a_read_is_a_get(run):
         return gets
@@ -72,13 +72,13 @@ def asked_for(run: MeasuredRun) -> Value:
 
 
 def redo_read_bytes(run: MeasuredRun) -> float:
-    """Return the most bytes that the kernel read in the window because MySQL 8.0 wrote to its redo log.
+    """Return the most bytes that the kernel may have read in the window because MySQL 8.0 wrote to its redo log.
 
-    MySQL's log writer writes each piece of redo as it comes (log0write.cc: log_writer). strace showed pwrite64 of 512
-    to 4,096 bytes on 8.0.15. The redo log lies in the page cache, and the kernel reads a page that is not cached before
-    a part of it is written. /proc/PID/task/TID/io showed 0.8 to 1.0 bytes read for each byte written, by the one thread
-    that writes the log and calls no read. The reads end when the log has been written around once. 8.0.30 has a new
-    redo log; 9.7.4 reads nothing. 5.6, 5.7 and MariaDB write larger pieces, less often.
+    MySQL's log writer writes each part of the redo log as soon as it is filled (log0write.cc: log_writer). strace
+    showed pwrite64 of 512 to 4,096 bytes on 8.0.15. The redo log is in the page cache, and the kernel reads a page that
+    is not cached before a part of it is written. /proc/PID/task/TID/io showed 0.8 to 1.0 bytes read for each byte
+    written, by the one thread that writes the log and calls no read. The reads end when the log has been written around
+    once. 8.0.30 has a new redo log; 9.7.4 reads nothing. 5.6, 5.7 and MariaDB write larger blocks, less often.
     """
     if run.run.engine != "mysql" or not (8, 0) <= run.version < (8, 0, 30):
         return 0.0
@@ -86,7 +86,7 @@ def redo_read_bytes(run: MeasuredRun) -> float:
 
 
 def page_gets_vary(run: MeasuredRun) -> str | None:
-    """Return why page gets depend on the pool; None if they do not."""
+    """Return why page gets depend on the pool's size; None if they do not."""
     if str(run.knob("adaptive_hash_index")).lower() not in ("on", "1"):
         return None
     return "the adaptive hash index is on: a hit in it asks for one page, not for a path"
@@ -94,19 +94,19 @@ def page_gets_vary(run: MeasuredRun) -> str | None:
 
 @touching("inside")
 def _frames(runs: Sequence[MeasuredRun]) -> Check:
-    """Check that every frame searched for holds a page read or created, went to other uses, or was given back.
+    """Check that every frame searched for got a page read or created, went to another use, or was given back.
 
     The server does not count frames that are given back: it takes them before it looks whether the page is in the pool.
     It takes them for the siblings of a leaf that is too full for a change (btr0cur.cc: btr_cur_prefetch_siblings, twice
-    for each such change). It also takes them for undo pages used again (buf_page_create), and to put a page in order
+    for each such change). It also takes them for undo pages used again (buf_page_create), and to reorganize a page
     (btr_page_reorganize_low). Of 401 searches in a warm pool under TPC-C on 5.7.22 a debugger saw 365 for siblings, 23
-    for order, 5 in buf_page_create and 8 for reads.
+    for reorganizing, 5 in buf_page_create and 8 for reads.
 
     If rows are only read, no frame is given back. If rows are changed, the number depends on the work and on how full
     its leaves are, which warm-ups of other lengths change. It was 9.6 to 10.4 frames per transaction of TPC-C in pools
     of 5 to 80 % (16 KiB pages, windows of 10,000 transactions). In windows of 1,500 it was 9.7 to 10.5. So the check
-    asks three things. The frames given back must never be below zero. If nothing is changed, they must be zero.
-    Otherwise runs of the same work must have the same number per transaction, within the effect of the leaves' state.
+    requires three things. The frames given back must never be below zero. If nothing is changed, they must be zero.
+    Otherwise runs of the same work must have the same number per transaction, within the effect of the leaves' fill.
     """
     title = "Free frames looked for = pages read + created + other uses + as many given back per transaction"
     surplus = {id(run): _given_back(run) for run in runs}
@@ -131,7 +131,7 @@ def _frames(runs: Sequence[MeasuredRun]) -> Check:
 
 
 def _given_back(run: MeasuredRun) -> Value:
-    """Return the frames searched for per transaction, less those that a page or another use kept."""
+    """Return the frames searched for per transaction, minus those that a page or another use kept."""
     parts = [run.window.change(name) for name in (SEARCHES, "pages_read", "pages_created")]
     missing = next((part.reason for part in parts if part.value is None), None)
     transactions = run.values["transactions"]
@@ -149,7 +149,7 @@ def _rows_changed(run: MeasuredRun) -> bool:
 
 
 def _work(run: MeasuredRun) -> tuple[object, ...]:
-    """Return a key that is equal for runs of one block that ask for the same pages."""
+    """Return a key that is equal for runs of one block that request the same pages."""
     swept = run.run.point.swept.items()
     return run.run.block, *((name, value) for name, value in sorted(swept) if name not in {*SAME_WORK, "pool_size"})
 
@@ -161,7 +161,10 @@ def _misc_growth(run: MeasuredRun) -> float:
 
 @touching("inside")
 def _shares(runs: Sequence[MeasuredRun]) -> Check:
-    """Check that no share is below zero. They add to 1 by construction; a negative one shows misread counters."""
+    """Check that no source of frames has a negative share.
+
+    Shares add to 1 by construction; a negative one shows misread counters.
+    """
     title = "Free list, LRU scan and single-page flush: shares within 0 and 1 that add to 1"
     names = ("free_list_share", "lru_scan_share", "single_page_share")
 
@@ -180,10 +183,10 @@ def _shares(runs: Sequence[MeasuredRun]) -> Check:
 
 @touching("inside")
 def _lru_scans(runs: Sequence[MeasuredRun]) -> Check:
-    """Check the number of LRU scans that freed nothing: at most one for each ended batch, and those of retries.
+    """Check that LRU scans that freed nothing are at most one for each ended batch, plus retries.
 
     buf0lru.cc: a failed first scan clears try_LRU_scan, and the end of a batch of either kind sets it again. A search
-    that comes round again scans regardless of the flag.
+    that loops scans regardless of the flag.
     """
     name, title = "innodb_lru_scans", "LRU scans that freed nothing: none below zero, no more than batches and retries"
     told, whys = [], []
@@ -216,9 +219,9 @@ def _no_scan_count(run: MeasuredRun) -> str | None:
 
 
 def _failed_scans(run: MeasuredRun) -> tuple[float, float, float] | None:
-    """Return how many LRU scans freed nothing, the most that may have freed nothing, and how many scans there were.
+    """Return how many LRU scans freed nothing, the most that may have freed nothing, and the number of all scans.
 
-    None if the run lacks one of the counters.
+    Return None if the run lacks one of the counters.
     """
     names = ("search_num_scan", "batch_num_scan", "get_free_waits", "single_flush_failure_count")
     counts = [run.window.change(f"{_LRU}{name}").value for name in names]
@@ -259,7 +262,7 @@ def _pages(kind: str) -> str:
 
 @touching("reads")
 def _whole_pages(runs: Sequence[MeasuredRun]) -> Check:
-    """Check that the server reads whole pages from its files; other reads would not be the buffer pool's."""
+    """Check that the server reads whole pages from its files; reads of other sizes would not be the buffer pool's."""
     title = "Bytes read from data files = pages read × page size"
 
     def off(run: MeasuredRun) -> Off:
@@ -284,7 +287,7 @@ def _reads_directly(run: MeasuredRun) -> bool:
 
 @touching("reads")
 def _read_calls(runs: Sequence[MeasuredRun]) -> Check:
-    """Check that the blocks that a storage engine read through the page cache are the bytes of the server's calls."""
+    """Check that the blocks that a storage engine read through the page cache add up to the bytes of its read calls."""
     name, title = "read_calls", "Bytes of blocks read through the page cache = bytes of the server's read calls"
 
     def off(run: MeasuredRun) -> Off:

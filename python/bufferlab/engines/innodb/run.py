@@ -1,12 +1,12 @@
-"""Keeps the one schema that bufferlab owns on a MySQL or MariaDB server that runs already.
+"""Manages the one schema that bufferlab owns on an already running MySQL or MariaDB server.
 
-A marker table claims the schema. It lists the tables that bufferlab made, and says which data they hold and whether
+A marker table claims the schema. It lists the tables that bufferlab created, and says which data they hold and whether
 transactions have changed these since. A schema with any other table belongs to another user, at least in part:
 bufferlab refuses it and touches nothing in it.
 
-Other accounts may write in the schema. A stored function of theirs, called by a view in a table's place, would run
-with our rights (SQL SECURITY INVOKER). So nothing here reads a possible view, and an account with high rights is
-refused if others may make functions. A trigger runs with the rights of its maker.
+Other accounts may write in the schema. Suppose they replace a table by a view that calls their stored function: the
+function would run with our rights (SQL SECURITY INVOKER). So nothing here reads an object that may be a view. An
+account with high rights is refused if others may create functions. A trigger runs with the rights of its definer.
 """
 
 from __future__ import annotations
@@ -29,18 +29,21 @@ from bufferlab.engines.servers.run import Difference, FamilyRun
 MARKER = "bufferlab_marker"
 """The marker table's name.
 
-The loader (crates/bufferlab-drive/src/mysql/loader.rs) knows it too: it counts other tables as another user's.
+The loader (crates/bufferlab-drive/src/mysql/loader.rs) uses it too: it treats other tables as another user's.
 """
 _NO_TABLE = ("1146", "1347", "1049", "1031", "1142")
-"""The codes for: no such table, a view, no such schema, no HANDLER for this engine, no right to read it."""
+"""The error codes for: no such table, a view, no such schema, no HANDLER for this engine, no right to read it."""
 OURS = "bufferlab"
-"""The comment of our tables. Others may forge the list of names, but who may comment on a table may also drop it."""
+"""The comment of our tables.
+
+Others may forge the marker's list of names, but who may comment on a table may also drop it.
+"""
 _SMALL = frozenset({"USAGE", "PROCESS", "REPLICATION CLIENT", "SHOW DATABASES", "BINLOG MONITOR"})
-"""The rights on the whole server with which other accounts' code can do no harm."""
+"""The global rights with which the code of other accounts can do no harm."""
 _MAKES = ("Create", "Create_view", "Create_routine", "Alter_routine", "Trigger", "Event")
-"""The rights with which an account makes tables, or code that runs when they are used."""
+"""The rights with which an account can create tables, or code that runs when they are used."""
 _LOCK_NAME_LENGTH = 64
-"""The longest name of a lock in MySQL 5.7.5 and later."""
+"""The maximum length of a lock's name in MySQL 5.7.5 and later."""
 _OBJECTS = {
     "SELECT table_name, table_type, column_name FROM information_schema.columns JOIN information_schema.tables "
     "USING (table_schema, table_name) WHERE table_schema = %s AND table_name <> %s ORDER BY 1, ordinal_position":
@@ -57,26 +60,26 @@ _OBJECTS = {
     "SELECT 'event', event_name, definer FROM information_schema.events "
     "WHERE event_schema = %s AND event_name <> %s": "{0} {1} ({2})",
 }  # fmt: skip
-"""The queries for all that a schema holds except the mark, with the words for each answer."""
+"""The queries for everything that a schema contains except the marker, with the words for each answer."""
 _DROPS = {"VIEW": "VIEW", "SEQUENCE": "SEQUENCE"}
-"""The words of DROP by type in information_schema, for types other than tables."""
+"""The keyword for DROP by type in information_schema, for types other than tables."""
 _BUSY = """
 SELECT count(*) FROM information_schema.processlist
 WHERE id <> CONNECTION_ID() AND user <> 'system user' AND command <> 'Daemon' AND command NOT LIKE 'Binlog Dump%%'
   AND (command <> 'Sleep' OR time < %s)
 """
-"""Counts the clients whose statement runs, or ended within some seconds: a sleeping client's `time` starts then."""
+"""Counts the clients that run a statement, or ended one within some seconds (`time` of a sleeping client)."""
 
 
 class InnodbRun(FamilyRun):
-    """The way to run in a schema of a MySQL or MariaDB server that runs already."""
+    """The way to run in a schema of an already running MySQL or MariaDB server."""
 
     read_only = ("1290", "1792", "1836")
     """ER_OPTION_PREVENTS_STATEMENT (--read-only), ER_CANT_EXECUTE_IN_READ_ONLY_TRANSACTION, ER_READ_ONLY_MODE."""
     needs = "the account needs ALL on {schema}.* and PROCESS"
     clients_query = "SHOW GLOBAL STATUS LIKE 'Threads_connected'"
     made_with: ClassVar = {"page_size": ("innodb_page_size", "pages of {} bytes")}
-    core_words: ClassVar = {"may_change_settings": False}  # Switching metrics on is a setting too.
+    core_words: ClassVar = {"may_change_settings": False}  # Enabling metrics would change a setting too.
 
     variables = staticmethod(control.variables)
     survey = staticmethod(running_server.survey)
@@ -100,10 +103,10 @@ class InnodbRun(FamilyRun):
         return int(busy)
 
     def lock(self, connection: Client, schema: str, seconds: float) -> bool:
-        """Take the schema's lock by GET_LOCK until the connection ends; return False if another connection has it."""
+        """Take the schema's lock by GET_LOCK until the connection ends; return False if another connection holds it."""
         name = f"bufferlab.{schema}"[:_LOCK_NAME_LENGTH]
         ((got,),) = connection.rows("SELECT GET_LOCK(%s, %s)", (name, seconds))
-        # The connection must not be idle for longer than the server allows.
+        # The server must not close the connection while it is idle.
         connection.rows("SET SESSION wait_timeout = 31536000")
         return bool(got == 1)
 
@@ -112,9 +115,9 @@ class InnodbRun(FamilyRun):
             self.require_safe_for(connection, address)
 
     def require_safe_for(self, connection: Client, address: Address) -> None:
-        """Raise EngineFailure when code of others could run in the schema with more rights than the schema needs.
+        """Raise EngineFailure if code of other accounts could run in the schema with more rights than the schema needs.
 
-        Also raise it when our account has such rights, and may not see who else may make functions there.
+        Also raise it if our account has such rights and cannot see which other accounts may create functions there.
         """
         schema = address.schema
         ((folds,),) = connection.rows("SELECT @@lower_case_table_names")
@@ -136,7 +139,7 @@ class InnodbRun(FamilyRun):
             raise EngineFailure("environment", f"{what} would run with them", address.place, hint)
 
     def objects(self, connection: Client, schema: str) -> list[str]:
-        """Return all that the schema holds but the marker, in words: tables with their columns, indexes, keys, code."""
+        """Return everything in the schema except the marker, in words: tables, columns, indexes, keys, code."""
         found = []
         for query, words in _OBJECTS.items():
             lists: dict[tuple[str, str], list[str]] = {}
@@ -150,7 +153,7 @@ class InnodbRun(FamilyRun):
     def require_ours(self, connection: Client, address: Address) -> tuple[SchemaMark | None, dict[str, str]]:
         """Return the schema's mark, and its tables and views. Raise EngineFailure unless all of them are ours.
 
-        Also raise it for code, an index or another object that the load of these tables did not make.
+        Also raise it for stored code, an index or another object that the load of these tables did not create.
         """
         schema = address.schema
         mark, there = self.marked(connection, schema), _relations(connection, schema)
@@ -160,7 +163,7 @@ class InnodbRun(FamilyRun):
         return mark, there
 
     def claim(self, connection: Client, address: Address) -> None:
-        """Claim the schema: make it if it is missing, and drop everything in it except the marker.
+        """Claim the schema: create it if it is missing, and drop everything in it except the marker.
 
         Raises EngineFailure if another user owns something in it, or if the account lacks a right.
         """
@@ -176,7 +179,7 @@ class InnodbRun(FamilyRun):
                 if names:
                     connection.change(f"DROP {kind} {', '.join(names)}")
             if mark is None and MARKER in there:
-                # The load that made the marker had not marked anything yet, or was of another version of bufferlab.
+                # The load that created the marker had not written a mark yet, or was of another version of bufferlab.
                 connection.change(f"DROP TABLE {MARKER}")
             connection.change(
                 f"CREATE TABLE IF NOT EXISTS {MARKER} (id TINYINT PRIMARY KEY, data_id VARCHAR(64) NOT NULL, "
@@ -192,20 +195,20 @@ class InnodbRun(FamilyRun):
             ) from error
 
     def sign(self, connection: Client, schema: str, mark: SchemaMark) -> None:
-        """Write our comment to the tables that a script's own statements made; those of a load have it already."""
+        """Set our comment on the tables that a script's own statements created; tables of a load already have it."""
         unsigned = _names(connection, schema, mark.made) - _commented(connection, schema)
         for name, is_a in _relations(connection, schema).items():
             if name in unsigned and is_a != "VIEW":
                 connection.change(f"ALTER TABLE `{schema}`.`{name}` COMMENT = '{OURS}'")
 
     def mark(self, connection: Client, schema: str, mark: SchemaMark) -> None:
-        """Record in the marker which data the schema holds, the changes to them, and the tables made for them.
+        """Write into the marker table which data the schema holds, their changes, and the tables created for them.
 
-        Raises EngineFailure when something else stands in the marker's place.
+        Raises EngineFailure if the marker is not a table of ours.
         """
         told = {"data_id": mark.data_id, "state": mark.state, "made": json.dumps(mark.made),
                 "objects": json.dumps(mark.objects)}  # fmt: skip
-        # While the marker is locked, it stays a table: others cannot replace it by a view.
+        # While the marker is locked, it stays a table: other accounts cannot replace it by a view.
         connection.change(f"LOCK TABLES `{schema}`.{MARKER} WRITE")
         try:
             if _relations(connection, schema).get(MARKER) != "TABLE":
@@ -219,7 +222,7 @@ class InnodbRun(FamilyRun):
             connection.rows("UNLOCK TABLES")
 
     def marked(self, connection: Client, schema: str) -> SchemaMark | None:
-        """Return the schema's mark from the marker table; None if there is none, or it is not as `mark` writes it."""
+        """Return the schema's mark from the marker table; None if it has none, or if the mark is malformed."""
         told = _read(connection, schema)
         try:
             made, whole = (tuple(map(str, json.loads(told[name]))) for name in ("made", "objects"))
@@ -229,7 +232,7 @@ class InnodbRun(FamilyRun):
 
 
 def _read(connection: Client, schema: str) -> dict[str, Any]:
-    """Return the marker's row by column; {} without one. HANDLER reads only tables, never a view."""
+    """Return the marker's row by column; {} if it has none. HANDLER reads only tables, never a view."""
     try:
         connection.rows(f"HANDLER {control.quoted(schema)}.{MARKER} OPEN AS bufferlab_mark")
         try:
@@ -244,7 +247,7 @@ def _read(connection: Client, schema: str) -> dict[str, Any]:
 
 
 def _is_small(grant: str, schema: str) -> bool:
-    """Return whether a line of SHOW GRANTS gives nothing that code in the schema could use elsewhere.
+    """Return whether a line of SHOW GRANTS gives no right that code in the schema could misuse elsewhere.
 
     >>> _is_small("GRANT USAGE, PROCESS ON *.* TO `me`@`%`", "lab"), _is_small("GRANT ALL ON `lab`.* TO `me`", "lab")
     (True, True)
@@ -260,7 +263,7 @@ def _is_small(grant: str, schema: str) -> bool:
 
 
 def _makers(connection: Client, schema: str) -> list[str]:
-    """Return the accounts that may make tables or code in the schema, except this one and those with SUPER."""
+    """Return the accounts that may create tables or code in the schema, except this one and those with SUPER."""
     may = " OR ".join(f"{right}_priv = 'Y'" for right in _MAKES)
     ((me,),) = connection.rows("SELECT CURRENT_USER()")
     found = connection.rows(f"SELECT user, host FROM mysql.user WHERE ({may}) AND Super_priv <> 'Y'")
@@ -276,7 +279,7 @@ def _makers(connection: Client, schema: str) -> list[str]:
 
 
 def _commented(connection: Client, schema: str) -> set[str]:
-    """Return the tables with our comment, and the views whose definer is our account, which only we may set."""
+    """Return the tables with our comment, and the views whose definer is our account. Only we may set either."""
     query = "SELECT table_name FROM information_schema.tables WHERE table_schema = %s AND table_comment = %s"
     tables = connection.rows(query, (schema, OURS))
     query = "SELECT table_name FROM information_schema.views WHERE table_schema = %s AND definer = CURRENT_USER()"
@@ -284,7 +287,7 @@ def _commented(connection: Client, schema: str) -> set[str]:
 
 
 def _relations(connection: Client, schema: str) -> dict[str, str]:
-    """Return each table and view of a schema, with the word of DROP for it (TABLE, VIEW or SEQUENCE)."""
+    """Return each table and view of a schema, with the keyword of DROP for it (TABLE, VIEW or SEQUENCE)."""
     found = connection.rows(
         "SELECT table_name, table_type FROM information_schema.tables WHERE table_schema = %s ORDER BY 1",
         (schema,),
@@ -293,7 +296,7 @@ def _relations(connection: Client, schema: str) -> dict[str, str]:
 
 
 def _names(connection: Client, schema: str, made: tuple[str, ...]) -> set[str]:
-    """Return the names of the marker and of all in `made`, without the schema's, as the server stores them."""
+    """Return the names of the marker and of all tables in `made`, without the schema, as the server stores them."""
     ((folds,),) = connection.rows("SELECT @@lower_case_table_names")
     whole = [parts_of(name, folds=bool(folds)) for name in made]
     return {MARKER, *(parts[-1] for parts in whole if parts[:-1] in ((), (schema,)))}

@@ -1,4 +1,4 @@
-"""Looks at a MySQL or MariaDB server that runs already: rights, role, proxies before it. Changes nothing."""
+"""Surveys an already running MySQL or MariaDB server: rights, replication role, proxies. Changes nothing."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ _OF_SCHEMA = ("SELECT", "INSERT", "UPDATE", "DELETE", "CREATE", "DROP", "INDEX",
 """The rights on the schema without which a load fails."""
 _POOL = "innodb_buffer_pool_size"
 _OPTION_PREVENTS = "1290"
-"""The code of ER_OPTION_PREVENTS_STATEMENT; if SHOW GRANTS gets it, that option is --skip-grant-tables."""
+"""The code of ER_OPTION_PREVENTS_STATEMENT. If SHOW GRANTS returns it, the server runs with --skip-grant-tables."""
 _UNKNOWN = ("1193", "1109", "1064")
-"""The codes for: no such variable, no such table, no such statement. Another version has them."""
+"""The error codes for: no such variable, no such table, no such statement. They mean that this version lacks it."""
 
 
 def survey(address: Address) -> Survey:
@@ -57,7 +57,7 @@ def survey(address: Address) -> Survey:
 
 
 def managed(told: Mapping[str, str], version: str) -> str:
-    """Return the service that runs a server with these variables; "" if no known sign shows one.
+    """Return the managed service that runs a server with these variables; "" if no known sign shows one.
 
     >>> managed({"basedir": "/rdsdbbin/mysql-8.0.35.R2/"}, "8.0.35"), managed({}, "8.0.31-google, (Google)")
     ('Amazon RDS', 'Google Cloud SQL')
@@ -85,7 +85,7 @@ def _rights(connection: Client, schema: str) -> tuple[str, set[str]]:
 
 
 def _missing(connection: Client, address: Address, me: str, rights: set[str]) -> dict[str, str]:
-    """Return the rights that a run needs and the account lacks, with their GRANT; {} if roles may give them."""
+    """Return the rights that a run needs and the account lacks, each with its GRANT; {} if a role may give them."""
     lacking = [right for right in _OF_SCHEMA if right not in rights]
     missing = {}
     if lacking:
@@ -97,10 +97,10 @@ def _missing(connection: Client, address: Address, me: str, rights: set[str]) ->
 
 
 def _grants(connection: Client) -> Literal["told", "roles", "skipped"]:
-    """Return one word on the account's rights: all are known, some come from roles, or none count ("skipped").
+    """Return whether all rights are known, a role gives some, or rights do not apply ("skipped").
 
-    The rights of roles are not looked up: the run itself shows them. A server with --skip-grant-tables has no rights
-    to show, and lets everybody do everything.
+    The rights of roles are not looked up: the run itself shows whether they suffice. A server with --skip-grant-tables
+    has no rights to show, and lets all users do everything.
     """
     try:
         told = connection.rows("SHOW GRANTS")
@@ -117,7 +117,7 @@ def _tls(connection: Client) -> str | None:
 
 
 def _schema_bytes(connection: Client, schema: str) -> int | None:
-    """Return the bytes of the schema's tables, by the server's statistics; None if the schema is missing."""
+    """Return the bytes of the schema's tables, by the server's statistics; None if the schema does not exist."""
     query = "SELECT 1 FROM information_schema.schemata WHERE schema_name = %s"
     if not connection.rows(query, (schema,)):
         return None
@@ -163,9 +163,9 @@ def _roles(connection: Client, told: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def _proxy(connection: Client, version: str) -> str:
-    """Return the proxy that answers in the server's place; "" without a sign of one.
+    """Return the proxy that answers in place of the server; "" without a sign of one.
 
-    The signs are the version comment, and a connection number that is not the server's.
+    The signs are the version comment, and a connection id that is not the server's.
     """
     if "proxysql" in version.lower():
         return "ProxySQL"
@@ -176,8 +176,8 @@ def _proxy(connection: Client, version: str) -> str:
 
 
 def _nulls(connection: Client) -> tuple[str, ...]:
-    """Return a sentence on InnoDB's metrics that are off: a run does not switch them on."""
-    # MariaDB from 10.6 on has a column ENABLED in place of STATUS.
+    """Return a sentence on InnoDB's metrics that are disabled: a run does not enable them."""
+    # MariaDB 10.6 and later has a column ENABLED in place of STATUS.
     query = (
         "SELECT LOWER(column_name) FROM information_schema.columns WHERE table_schema = 'information_schema' "
         "AND LOWER(table_name) = 'innodb_metrics' AND LOWER(column_name) IN ('status', 'enabled')"

@@ -1,10 +1,10 @@
 """The chapter on the effect of innodb_lru_scan_depth.
 
-The depth is the length at which the page cleaner keeps each free list (buf0flu.cc: buf_flush_LRU_list_batch), so a
-deeper scan buys free frames with cache.
+The depth is the number of pages to which the page cleaner fills each free list (buf0flu.cc: buf_flush_LRU_list_batch).
+So a deeper scan gives more free frames and less cache.
 
-Trends over the depth use a scale of doublings. They show reads, the cache that is left, and how often user threads had
-to find a frame themselves. The trends of a sweep hold together at 95 % (Sidak).
+Trends are over log2 of the depth. They show reads, the cache that is left, and how often user threads had to find a
+frame themselves. All confidence intervals of a sweep hold simultaneously at 95 % (Sidak).
 """
 
 from __future__ import annotations
@@ -39,21 +39,21 @@ class FoundTrend:
     trend: Trend
     first: float
     last: float
-    """`first` and `last` are the figure's means at the ends of the axis."""
+    """The metric's mean at the largest depth; `first` is that at the smallest."""
     turn: Turn | None = None
-    """The place where the figure turns from falling to rising or back; None without a turn.
+    """The depth at which the metric turns from falling to rising or back; None if it does not turn.
 
-    The slope does not describe a figure that turns.
+    A slope does not describe a metric that turns.
     """
 
 
 def is_scan_depth(analysis: Analysis) -> bool:
-    """Return whether this sweep asks for the effect of the scan depth."""
+    """Return whether this sweep is about the effect of the scan depth."""
     return analysis.axis == DEPTH
 
 
 def found_trends(analysis: Analysis) -> list[FoundTrend]:
-    """Return the trends of a scan-depth sweep, the headline's first in each group; none for other sweeps."""
+    """Return the trends of a scan-depth sweep, the headline's first in each group; an empty list for other sweeps."""
     if not is_scan_depth(analysis):
         return []
     names = (analysis.headline, *_BESIDE_HEADLINE)
@@ -73,7 +73,7 @@ def found_trends(analysis: Analysis) -> list[FoundTrend]:
 
 
 def _placed(analysis: Analysis, group: Group, metric: str) -> list[tuple[float, int, float]]:
-    """Return (log2 of the depth, block, value of the metric) of each run of the group; none at a depth of 0."""
+    """Return (log2 of the depth, block, value of the metric) of each run of the group; no item for a depth of 0."""
     rows: list[tuple[float, int, float]] = []
     for point in group.points:
         depth = analysis.axis_value(point)
@@ -83,7 +83,7 @@ def _placed(analysis: Analysis, group: Group, metric: str) -> list[tuple[float, 
 
 
 def answer(analysis: Analysis) -> list[str]:
-    """Return the sweep's answer, a sentence or two per group; nothing when the headline has no interval."""
+    """Return the sweep's answer, a sentence or two per group; an empty list if the headline has no interval."""
     trends = found_trends(analysis)
     told = []
     for group in analysis.groups:
@@ -121,7 +121,7 @@ def _subject(found: FoundTrend) -> str:
 
 
 def _of_several(found: FoundTrend, said: str) -> str:
-    """Return a phrase for one of several figures: "Reads rise", "the share rises"."""
+    """Return a phrase for one of several metrics: "Reads rise", "the share rises"."""
     several = "per" in found.metric.label.split()
     return said.replace("rises", "rise").replace("falls", "fall") if several else said
 
@@ -141,7 +141,7 @@ def turn_words(analysis: Analysis, found: FoundTrend) -> str:
 
 
 def slope_words(found: FoundTrend) -> str:
-    """Return "rises by 4.1-4.6 %", or "not resolved (-1 to +2 %)"."""
+    """Return the trend in words: "rises by 4.1-4.6 %", or "not resolved (-1 to +2 %)"."""
     one, unit = found.trend, _unit_of_change(found.metric)
     low, high = one.slope.ci_low, one.slope.ci_high
     if low is None or high is None:
@@ -163,7 +163,7 @@ def _ends(found: FoundTrend) -> str:
 
 
 def _share_of_pool(analysis: Analysis, point: PointRuns) -> float | None:
-    """Return the depths of all instances together in per cent of the pool's frames; None if a size is not known."""
+    """Return innodb_lru_scan_depth, summed over all instances, in per cent of the pool's frames; None if unknown."""
     pool, page, depth = point.number("pool_size"), point.number("page_size"), analysis.axis_value(point)
     if not pool or not page or depth is None:
         return None
@@ -180,7 +180,7 @@ def _path_missing(analysis: Analysis, trends: Sequence[FoundTrend]) -> str:
 
 
 def throughput(analysis: Analysis, group: Group) -> str:
-    """Return which depths may each be the fastest, or why none may be named."""
+    """Return a sentence on which depths may have the highest throughput, or why none can be named."""
     metric = analysis.work_per_s
     fit = analysis.fit(metric)
     places = [point.index for point in group.points if fit and point.index in fit.points]
@@ -200,7 +200,7 @@ def throughput(analysis: Analysis, group: Group) -> str:
 
 
 def scan_depth(analysis: Analysis) -> Section | None:
-    """Return the section with figures and tables over the depth; None for other sweeps, or if nothing can be shown."""
+    """Return the section with figures and tables over the depth; None for other sweeps, or without any results."""
     trends = found_trends(analysis)
     if not is_scan_depth(analysis):
         return None
@@ -240,7 +240,7 @@ def _figure(analysis: Analysis) -> Figure | None:
 
 
 def found_columns() -> tuple[Column, ...]:
-    """Return the columns, after the metric's name, of the table with a figure's points."""
+    """Return the columns, after the metric's name, of the table with a metric's values at several points."""
     heads = ("n", "mean", "95 % from", "to", "runs")
     return (Column("Point", numeric=False), *(Column(head) for head in heads))
 
@@ -322,7 +322,7 @@ def _findable(found: FoundTrend) -> str:
 
 
 def _apart(analysis: Analysis) -> Table:
-    """Return the table that names, for each depth, the depths that do not provably differ from it in throughput."""
+    """Return the table that lists, for each depth, the depths whose throughput does not differ significantly."""
     metric, rows = analysis.work_per_s, []
     fit = analysis.fit(metric)
     blocked = analysis.claim_blocked(metric)

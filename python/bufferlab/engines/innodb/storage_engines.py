@@ -1,9 +1,9 @@
 """The storage engines of MariaDB besides InnoDB: their settings, counters and files. Pure data.
 
 InnoDB runs in every MariaDB server. Where a run's tables are in another storage engine, InnoDB idles on a small pool,
-and InnoDB's settings are left out. Comparable are: no compression anywhere; one size of block, `page_size`; and one
-budget of memory, of which each declaration takes a share for its cache. What cannot be made equal is in `differs`, and
-in a row of the report.
+and InnoDB's settings are left out. To be comparable, all engines run without compression, with the same block size
+(`page_size`), and with the same memory budget, of which each declaration gives a fraction to its cache. Differences
+that remain are in `differs`, and in a row of the report.
 
 Sources: MyRocks, storage/rocksdb/ha_rocksdb.cc of MariaDB 10.11 (variables, status) and RocksDB's table.h
 (block_align); Aria, storage/maria/ha_maria.cc and ma_pagecache.c; MyISAM, mysys/mf_keycache.c.
@@ -23,16 +23,16 @@ from bufferlab.units import KIB, MIB, format_bytes
 KNOB = "storage_engine"
 INNODB = "innodb"
 LEVELS = "lsm_levels"
-"""The number of levels of an LSM tree that have files, in a run's results."""
+"""The name, in a run's results, of the number of LSM tree levels that have files."""
 BESIDE_CACHE_BYTES = 16 * MIB
-"""The part of one budget that no cache gets: it is for connections, statements and the allocator.
+"""The part of one memory budget that no cache gets: connections, statements and the allocator need it.
 
 With 8 connections a server took 9 MiB more than its pool's 24 (10.11.19, cgroup's count).
 """
 _LEAST_BUDGET = 2 * BESIDE_CACHE_BYTES
 _IDLE_POOL = 8 * MIB
 _OF_ALL = ("innodb_page_size", "innodb_buffer_pool_size")
-"""The variables of InnoDB whose knobs every storage engine has, by other variables."""
+"""The variables of InnoDB whose knobs every storage engine has; each translates them to its own variables."""
 _MEMTABLES = 4 * MIB
 
 
@@ -43,52 +43,55 @@ class StorageEngine:
     name: str
     """The value of the knob `storage_engine`."""
     sql_name: str
-    """The name in `ENGINE =`."""
+    """The storage engine's name in `ENGINE =`."""
     cache: str
-    """The variable for the bytes of its cache."""
+    """The variable that sets the bytes of its cache."""
     blocks: tuple[str, ...]
-    """The variables for the bytes of a block."""
+    """The variables that set the bytes of a block."""
     counters: Mapping[str, tuple[str, ...]]
-    """By shared metric the status variables, in small letters, whose sum counts it."""
+    """For each shared metric, the status variables, in lower case, whose sum is its value."""
     endings: tuple[str, ...]
-    """The endings of its files' names."""
+    """The suffixes of its files' names."""
     differs: str
-    """What cannot be made as it is in InnoDB, in one sentence."""
+    """One sentence on what cannot be made equal to InnoDB."""
     folder: str | None = None
-    """The folder of its files in the data directory; None: that of the schema."""
+    """The folder of its files in the data directory; None if they are in the schema's folder."""
     plugin: str = ""
-    """The file of its plug-in; "": it is built in."""
+    """The file of its plug-in; "" if it is built in."""
     settings: Mapping[str, str] = field(default_factory=dict)
-    """Further variables, which keep it comparable."""
+    """Additional variables that make it comparable with the other engines."""
     loads_with: Mapping[str, str] = field(default_factory=dict)
-    """Variables for a load alone."""
+    """Variables that are set only for the load."""
     settles_by: tuple[str, ...] = ()
-    """Statements at the end of a load, so that no run pays for work left over."""
+    """Statements at the end of a load that finish its background work, so that no run pays for it."""
     memory: Mapping[str, str] = field(default_factory=dict)
-    """By the name in a run's results, the query for the bytes of a part of its memory, or for another number."""
+    """For each name in a run's results, the query for the bytes of a part of its memory, or for another number."""
     cache_share: float = 1.0
-    """The share of the budget that its cache takes."""
+    """The fraction of the budget that its cache gets."""
     beside_cache_bytes: int = 0
-    """The most memory that it takes for writes, besides the cache."""
+    """The most memory that it uses for writes, in addition to the cache."""
     smallest_block_bytes: int = 4 * KIB
     largest_block_bytes: int = 64 * KIB
     reads_directly: bool = False
-    """Whether its reads go past the page cache."""
+    """Whether its reads bypass the page cache."""
     caches_rows: bool = True
-    """Whether its cache holds rows; False: the page cache alone does, and its counters are of indexes alone."""
+    """Whether its cache holds rows.
+
+    If False, only the page cache holds rows, and the engine's counters are of indexes only.
+    """
     is_transactional: bool = False
 
     def cache_bytes(self, budget_bytes: int, *, whole: bool) -> int:
-        """Return the bytes of its cache; `whole`: the budget holds also what the server takes besides."""
+        """Return the bytes of its cache. If `whole`, the budget also covers the rest of the server's memory."""
         left = budget_bytes - self.beside_cache_bytes - (BESIDE_CACHE_BYTES if whole else 0)
         return max(MIB, int(left * self.cache_share) // MIB * MIB)
 
     def block_size_bytes(self, asked_bytes: int) -> int:
-        """Return the bytes of its blocks where pages of this size are asked for."""
+        """Return the bytes of its blocks if the user sets this page size."""
         return min(max(asked_bytes, self.smallest_block_bytes), self.largest_block_bytes)
 
     def job(self, page_size_bytes: int) -> dict[str, Any]:
-        """Return the declaration as the core's job of a run has it, for this value of page_size."""
+        """Return the declaration in the form of a core's run job, for this value of page_size."""
         return {
             "name": self.sql_name,
             "counters": {metric: list(names) for metric, names in self.counters.items()},
@@ -119,14 +122,14 @@ ROCKSDB = StorageEngine(
         "rocksdb_use_direct_reads": "ON",
         "rocksdb_use_direct_io_for_flush_and_compaction": "ON",
         # Inside a small cache one block of the index or of the filter is larger than a shard, and every select would
-        # read it again (findings/myrocks-filter-in-a-small-cache.sh). Outside, their memory is counted.
+        # read it again (findings/myrocks-filter-in-a-small-cache.sh). Outside the cache, their memory is counted.
         "rocksdb_cache_index_and_filter_blocks": "OFF",
-        # Blocks at multiples of their size: otherwise direct I/O reads two of them for most rows.
+        # Align blocks to multiples of their size: otherwise direct I/O reads two of them for most rows.
         "rocksdb_default_cf_options": "compression=kNoCompression;bottommost_compression=kNoCompression;"
         "write_buffer_size=2097152;"
         "block_based_table_factory={block_align=1;filter_policy=bloomfilter:10:false;format_version=5}",
         "rocksdb_db_write_buffer_size": str(_MEMTABLES),
-        # As InnoDB's log: no commit waits for the device.
+        # Like InnoDB's log setting here: no commit waits for the device.
         "rocksdb_flush_log_at_trx_commit": "0",
     },
     loads_with={"rocksdb_commit_in_the_middle": "ON"},
@@ -141,7 +144,7 @@ ROCKSDB = StorageEngine(
         LEVELS: "SELECT COUNT(*) FROM information_schema.rocksdb_compaction_stats "
         "WHERE cf_name = 'default' AND type = 'NumFiles' AND value > 0 AND level LIKE 'L%'",
     },
-    # Each block is allocated by itself, next to an aligned buffer for direct I/O. Once blocks are evicted, the C
+    # Each block is allocated separately, next to an aligned buffer for direct I/O. Once blocks are evicted, the C
     # library's allocator holds twice the cache: 70 to 74 MiB for a cache of 35 (10.11.19, 8 connections).
     cache_share=0.5,
     beside_cache_bytes=_MEMTABLES,
@@ -162,7 +165,7 @@ ARIA = StorageEngine(
     },
     endings=("MAD", "MAI"),
     differs="a row lies apart from its key's index; reads pass the page cache, which may hold a page a second time",
-    # The server's own tables are in Aria too; in blocks of 4 KiB their keys would be too long (error 1071).
+    # The server's system tables are in Aria too; in blocks of 4 KiB their keys would be too long (error 1071).
     smallest_block_bytes=8 * KIB,
     largest_block_bytes=32 * KIB,
 )
@@ -180,14 +183,15 @@ MYISAM = StorageEngine(
     },
     endings=("MYD", "MYI"),
     differs="its cache holds indexes alone; the page cache holds rows, by pages of 4 KiB of any block size",
-    # MariaDB's manual, "Optimizing key_buffer_size": a quarter of the memory, the rest for the system's page cache.
+    # As MariaDB's manual recommends ("Optimizing key_buffer_size"): a quarter of the memory, the rest for the page
+    # cache.
     cache_share=0.25,
     largest_block_bytes=16 * KIB,
     caches_rows=False,
 )
 
 STORAGE_ENGINES: Mapping[str, StorageEngine] = {each.name: each for each in (ROCKSDB, ARIA, MYISAM)}
-"""The list of storage engines besides InnoDB, by the knob's value."""
+"""The storage engines besides InnoDB, by the knob's value."""
 
 
 def of(knobs: Values) -> StorageEngine | None:
@@ -198,14 +202,14 @@ def of(knobs: Values) -> StorageEngine | None:
 def settings(engine: StorageEngine, knobs: Values, innodb: Mapping[str, str]) -> dict[str, str]:
     """Return the option file's variables for tables in this storage engine; `innodb` are those for InnoDB.
 
-    InnoDB's settings are left out: it idles.
+    InnoDB's settings are left out, because InnoDB idles.
     """
     kept = {name: value for name, value in innodb.items() if not name.startswith("innodb_")}
     block = str(engine.block_size_bytes(int(knobs["page_size"])))
     return {
         **kept,
         "default_storage_engine": engine.sql_name,
-        # The tables of the checks' own; RocksDB has no temporary ones.
+        # For the temporary tables of the checks: RocksDB has no temporary tables.
         "default_tmp_storage_engine": "InnoDB",
         "innodb_buffer_pool_size": str(_IDLE_POOL),
         **engine.settings,
@@ -215,12 +219,12 @@ def settings(engine: StorageEngine, knobs: Values, innodb: Mapping[str, str]) ->
 
 
 def is_whole(knobs: Values) -> bool:
-    """Return whether `pool_size` is a budget for all that the server takes besides idling (`memory_limit`)."""
+    """Return whether `pool_size` is a budget for all memory beyond the idle server's (memory_limit = pool)."""
     return knobs.get(LIMIT) == POOL
 
 
 def notes(engine: StorageEngine | None, knobs: Values) -> dict[str, str]:
-    """Return, by the knob's name, why cache and block differ from the values asked for; for None of InnoDB."""
+    """Return by knob why cache size and block size differ from the requested values. `engine` is None for InnoDB."""
     if engine is None:
         kept = f"{LIMIT} = {POOL} keeps {BESIDE_CACHE_BYTES // MIB} MiB of it for connections"
         return {"pool_size": kept} if is_whole(knobs) else {}
@@ -234,7 +238,7 @@ def notes(engine: StorageEngine | None, knobs: Values) -> dict[str, str]:
 
 
 def refused(knobs: Values, workload: str) -> tuple[str, str] | None:
-    """Return why these settings cannot run the workload, and what to ask for; None if they can."""
+    """Return why these settings cannot run the workload, and a hint; None if they can."""
     engine, pool_size_bytes = of(knobs), int(knobs.get("pool_size", 0))
     if is_whole(knobs) and pool_size_bytes < _LEAST_BUDGET:
         what = f"{LIMIT} = {POOL} with pool_size = {format_bytes(pool_size_bytes)} leaves no room for a cache"
@@ -248,5 +252,5 @@ def refused(knobs: Values, workload: str) -> tuple[str, str] | None:
 
 
 def applies(variable: str, knobs: Values) -> bool:
-    """Return whether a knob that is spelled so applies to a point: InnoDB's do only where tables are in InnoDB."""
+    """Return whether the knob for `variable` applies to a point: most of InnoDB's apply only to tables in InnoDB."""
     return of(knobs) is None or not variable.startswith("innodb_") or variable in _OF_ALL

@@ -1,10 +1,10 @@
 """The chapter that compares storage engines of MariaDB: where each begins to read, and how it divides the memory.
 
 One measure serves all of them: the bytes that the kernel read from storage for the server's process. An engine's own
-counters count other things (MyISAM's leave out rows). The knee needs no model of an engine: where N rows are asked for
-evenly and the memory holds K of them, a share of 1 - K/N of the selects misses, by any rule of replacement and for any
-number of rows in a block. So reads lie on a straight line against 1/N beyond K, and are zero before (stats/knee.py,
-`hinge_zero`).
+counters count other things (MyISAM's leave out rows). The knee needs no model of an engine. If selects hit N rows
+uniformly and the memory holds K of them, a fraction of 1 - K/N of the selects misses. This holds for any replacement
+policy and any number of rows in a block. So reads against 1/N are a straight line beyond K, and zero before
+(stats/knee.py, `hinge_zero`).
 """
 
 from __future__ import annotations
@@ -25,13 +25,16 @@ from bufferlab.stats.knee import hinge_zero
 from bufferlab.units import MIB, format_bytes, format_count
 
 _ROW_BYTES = 4 + 4 + 120 + 60
-"""A row of sysbench's table in columns: id, k, c and pad (schema.sql)."""
+"""The bytes of a row in sysbench's table, by column: id, k, c and pad (schema.sql)."""
 _ROW_OVERHEAD_BYTES = 56
-"""What a cache takes besides a row: memcached's header of an item with its CAS (memcached.h, struct _stritem)."""
+"""The overhead of a cached row, in bytes: memcached's item header with its CAS (memcached.h, struct _stritem)."""
 _LEAST = 0.01
-"""The blocks of 4 KiB a select from which on a point reads."""
+"""A point counts as reading if it reads more than this many blocks of 4 KiB per select."""
 _REACH = 1.6
-"""The line is fitted to points up to this many times the first that reads, and to two that read."""
+"""The line is fitted to the points with at most this many times the hot rows of the first reading point.
+
+It includes at least two reading points.
+"""
 _HOT = "hot_rows"
 
 
@@ -42,26 +45,26 @@ class _Line:
     group: Group
     points: tuple[PointRuns, ...]
     knee: Estimate | None
-    """The knee in rows; None if no point reads, or all do."""
+    """The knee in rows; None if no point reads, or if all do."""
     between: str
-    """The words for a knee that was not found."""
+    """The words that a table shows if no knee was found."""
     budget_bytes: int
 
     @property
     def label(self) -> str:
-        """The line's name, also where it is the only one."""
+        """Return the line's name, even if it is the only line."""
         return self.group.label or str(self.points[0].ok[0].knob(KNOB))
 
     @property
     def row_cache_rows(self) -> float:
-        """The rows that a cache of single rows would hold in the same memory."""
+        """Return how many rows a cache of single rows would hold in the same memory."""
         return self.budget_bytes / (_ROW_BYTES + _ROW_OVERHEAD_BYTES)
 
 
 def compared(analysis: Analysis) -> Section | None:
-    """Return the chapter; None unless the sweep varies the storage engine or a run's tables are in another than InnoDB.
+    """Return the chapter; None unless the sweep varies the storage engine, or some tables are not in InnoDB.
 
-    The knees are there only if the number of hot rows was varied.
+    Knees are included only if the sweep varies the number of hot rows.
     """
     runs = [run for run in analysis.runs if run.knob(KNOB) is not None]
     if not any(KNOB in point.swept or of({KNOB: str(run.knob(KNOB))}) for point in analysis.points for run in point.ok):
@@ -72,7 +75,7 @@ def compared(analysis: Analysis) -> Section | None:
 
 
 def best(analysis: Analysis) -> list[str]:
-    """Return sentences on the storage engine, pages and layout that hold most hot rows; none without knees."""
+    """Return sentences on the storage engine, page size and layout that hold most hot rows; [] without knees."""
     if analysis.axis != _HOT or not any(KNOB in point.swept for point in analysis.points):
         return []
     found = [line for line in _lines(analysis) if line.knee is not None]
@@ -122,7 +125,10 @@ def _hot_rows(point: PointRuns) -> int:
 
 
 def _knee(analysis: Analysis, points: Sequence[PointRuns]) -> tuple[Estimate | None, str]:
-    """Return where a straight line through the reads leaves zero, or between which points no knee lies."""
+    """Return the knee, where a straight line through the reads crosses zero, and "".
+
+    Without a knee, return None and words for the range of rows in which it may lie.
+    """
     ordered = sorted(points, key=_hot_rows)
     read = [mean.value if (mean := analysis.mean(_metric(analysis), point)) else 0.0 for point in ordered]
     first = next((place for place, blocks in enumerate(read) if blocks > _LEAST), None)
@@ -147,7 +153,7 @@ def _knee(analysis: Analysis, points: Sequence[PointRuns]) -> tuple[Estimate | N
     if math.isfinite(found.value):
         knee, low, high = (None if x is None else -1 / x for x in (found.value, found.ci_low, found.ci_high))
         assert knee is not None
-        if high is not None and high < 0:  # The interval reaches across 1/N = 0: it has no upper end.
+        if high is not None and high < 0:  # The interval includes 1/N = 0, so it has no upper end.
             low = high = None
         return replace(found, value=knee, ci_low=low, ci_high=high), ""
     return None, bracket
@@ -243,7 +249,7 @@ def _division(point: PointRuns) -> tuple[str, ...]:
 
 
 def _apart(runs: Sequence[MeasuredRun]) -> Table:
-    """Return the differences that remain, a row for each storage engine, and the levels that its files were in."""
+    """Return a row for each storage engine with its remaining differences, and with the LSM levels that had files."""
     rows = []
     for name in dict.fromkeys(str(run.knob(KNOB)) for run in runs):
         if name not in STORAGE_ENGINES:

@@ -1,8 +1,8 @@
-"""Measures loaded tables and their trees: it asks the server, then counts in the server's closed files.
+"""Measures loaded tables and their trees: it queries the server, then counts pages in the server's closed files.
 
 The server names the indexes and their allocated pages. The pages of each level are counted in the .ibd files of the
 closed database (fil0fil.h, page0page.h, fsp0fsp.h: page type at byte 24, tablespace at 34, level at 64, index id at 66;
-extents' bitmaps say which pages are free). sizes.json in the data's folder keeps the result. The same headers say
+extents' bitmaps say which pages are free). sizes.json in the data's folder stores the result. The same headers show
 which index each page of a trace belongs to.
 """
 
@@ -27,11 +27,13 @@ if TYPE_CHECKING:
 
 
 INDEX_PAGE = 17855
-"""The type of a page of an index (FIL_PAGE_INDEX)."""
+"""The page type of index pages (FIL_PAGE_INDEX)."""
 _BLOB_PAGES = (10, 11, 12)
 _HEADER = struct.Struct(">H")
 _PAGE = struct.Struct(">HHH2xH6xH8xHQ")
-"""An index page's header from byte 38: directory slots, heap top, records in heap, garbage, records, level, index id.
+"""The fields of an index page's header from byte 38.
+
+They are directory slots, heap top, records in heap, garbage, records, level and index id.
 """
 _FIRST_RECORD_BYTE = 120
 _TRAILER_BYTES, _SLOT_BYTES = 8, 2
@@ -39,9 +41,9 @@ _EXTENTS_AT, _EXTENT_HEADER_BYTES = 150, 24
 
 
 def sizes(connection: Client, build: Build, schema: str, *, trees: bool) -> Sizes:
-    """Return the bytes of all tables together, by statistics that are renewed first.
+    """Return the bytes of all tables together, from statistics that are refreshed first.
 
-    With `trees`, also those of each table, with its indexes.
+    With `trees`, also return those of each table, with its indexes.
     """
     for (table,) in connection.rows(f"SHOW TABLES FROM {control.quoted(schema)}"):
         connection.rows(f"ANALYZE TABLE {control.quoted(schema)}.{control.quoted(table)}")
@@ -53,7 +55,7 @@ def sizes(connection: Client, build: Build, schema: str, *, trees: bool) -> Size
     )
     allocated_bytes = sum(int(data or 0) + int(index or 0) for _, data, index in told)
     indexes = _indexes(connection, build, schema) if trees else []
-    if not indexes:  # Tables of another storage engine have none that InnoDB knows.
+    if not indexes:  # InnoDB knows no indexes of tables in other storage engines.
         return Sizes(allocated_bytes)
     page_bytes = int(control.variables(connection)["innodb_page_size"])
     tables = [{"name": str(name), "data_bytes": int(data or 0), "index_bytes": int(index or 0)}
@@ -82,7 +84,7 @@ def count(folder: Path, indexes: list[dict[str, Any]], page_bytes: int) -> dict[
         file = folder / f"{table}.ibd"
         trees, blobs, all_pages, free = _count_file(file, page_bytes)
         pages, free_pages = pages + all_pages, free_pages + free
-        # The clustered index first, then the others in the order of their making.
+        # The clustered index first, then the others in the order of their creation.
         own = [index for index in indexes if index["table"] == table]
         for index in sorted(own, key=lambda index: (not index["clustered"], index["index_id"])):
             tree = trees.get(index["index_id"])
@@ -96,7 +98,7 @@ def count(folder: Path, indexes: list[dict[str, Any]], page_bytes: int) -> dict[
 def _count_file(file: Path, page_bytes: int) -> tuple[dict[int, StoredTree], int, int, int]:
     """Return (trees by index id, overflow pages, pages, free pages) of one tablespace.
 
-    Raises ValueError when its pages are compressed.
+    Raises ValueError if its pages are compressed.
     """
     trees: dict[int, StoredTree] = defaultdict(StoredTree)
     blobs = free = number = 0
@@ -120,7 +122,7 @@ def _count_file(file: Path, page_bytes: int) -> tuple[dict[int, StoredTree], int
 
 
 def compressed_page_bytes(first: bytes) -> int | None:
-    """Return the bytes of a page of ROW_FORMAT=COMPRESSED, from the begin of its tablespace; None for other formats.
+    """Return the page size of ROW_FORMAT=COMPRESSED, from the first bytes of its tablespace; None for other formats.
 
     FSP_SPACE_FLAGS (fsp0types.h) holds the ZIP_SSIZE, or marks MariaDB's full_crc32, whose tables have no such pages.
     """
@@ -160,9 +162,10 @@ _UNDO, _SYSTEM, _BESIDE, _TEMPORARY = "(undo)", "(system)", "(space management)"
 def owners(database: Path, touched: NDArray[np.uint64], relations: Sequence[Sequence[int]] = ()) -> list[OwnedPages]:
     """Return the indexes, undo logs and system pages of a closed database that a trace touched, with their pages.
 
-    A page's number is its tablespace's times 2^32, plus its own. The pages of a clustered index have the table's name.
+    A page's number in a trace is its tablespace's number times 2^32, plus its own. The pages of a clustered index get
+    the table's name.
     """
-    import numpy as np  # Imported late: it would take a third of the time of a worker's start, and few workers need it.
+    import numpy as np  # Import late: it would take a third of a worker's start time, and few workers need it.
 
     sizes = data_folder.read_sizes(database)
     names = {
@@ -186,7 +189,7 @@ def owners(database: Path, touched: NDArray[np.uint64], relations: Sequence[Sequ
         found.setdefault(_UNDO, []).append(own[types == _UNDO_PAGE])
         found.setdefault(beside, []).append(own[(types != INDEX_PAGE) & (types != _UNDO_PAGE)])
     known = np.concatenate([pages for all_pages in found.values() for pages in all_pages] or [touched[:0]])
-    # The rest are pages of temporary tables, whose file ends with its server.
+    # The remaining pages belong to temporary tables, whose file disappears with the server.
     found[_TEMPORARY] = [np.setdiff1d(touched, known)]
     ordered = sorted(found, key=lambda name: (name.startswith("("), name))
     above = np.concatenate(interior)
@@ -195,9 +198,9 @@ def owners(database: Path, touched: NDArray[np.uint64], relations: Sequence[Sequ
 
 
 def _tablespaces(data: Path) -> Iterator[tuple[int, Path, int | None]]:
-    """Yield the number and the file of each tablespace, and the bytes of its pages if they are compressed.
+    """Yield number and file of each tablespace, and its page size in bytes if pages are compressed.
 
-    The system tablespace may have several files; only the first is looked into.
+    The system tablespace may have several files; only the first is read.
     """
     for pattern in ("ibdata1", "undo*", "*.ibd", "*/*.ibd"):
         for file in sorted(data.glob(pattern)):
@@ -210,7 +213,7 @@ def _tablespaces(data: Path) -> Iterator[tuple[int, Path, int | None]]:
 def _headers(
     file: Path, numbers: NDArray[np.uint64], page_bytes: int
 ) -> tuple[NDArray[np.uint16], NDArray[np.uint16], NDArray[np.uint64]]:
-    """Return type, level and index of these pages; zeroes for pages that the file does not have."""
+    """Return type, level and index id of these pages; zeroes for pages that are not in the file."""
     import numpy as np
 
     whole = file.stat().st_size // page_bytes

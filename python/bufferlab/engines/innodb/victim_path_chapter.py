@@ -1,6 +1,7 @@
-"""The chapter on the victim path: where threads got their frames, by free list, LRU tail scan or single-page flush.
+"""The chapter on the victim path: whether frames came from the free list, LRU tail scans or single-page flushes.
 
-The definition of the victim path and its source are in `engines.innodb.metrics`; versions that do not count it say why.
+`engines.innodb.metrics` defines the victim path and names its source. For versions that do not count it, the chapter
+says why.
 """
 
 from __future__ import annotations
@@ -34,9 +35,9 @@ def victim_path(analysis: Analysis) -> Section:
 
 
 def _figure(analysis: Analysis, told: list[PointRuns]) -> Figure:
-    # The means are plain: means of logarithms would not add to one.
+    # Use arithmetic means: means of logarithms would not add up to one.
     shares = tuple(tuple(_plain_mean(point, name) for name in _SHARES) for point in told)
-    # The axis shows the size that a share stands for.
+    # The axis shows the pool size in bytes, not the percentage.
     named = ((analysis.tick(point), analysis.rest_label(point)) for point in told)
     bars = tuple("\n".join(filter(None, names)).replace(", ", "\n") for names in named)
     axis = Axis.of(analysis, told).label

@@ -1,4 +1,4 @@
-"""The chapter on a PostgreSQL server's own work: where its pages came from, who wrote pages, and its log."""
+"""The chapter on a PostgreSQL server's own work: its pages' origins, the processes that wrote pages, and its log."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _LOG = {"Log bytes": "wal_log_bytes", "Whole pages logged": "full_page_images", 
 
 
 def inside(analysis: Analysis) -> Section:
-    """Return the section with tables of where pages came from, who wrote pages, and the server's log (WAL)."""
+    """Return the section with tables of the pages' origins, of the processes that wrote pages, and of the log (WAL)."""
     tables = (_caches(analysis), _writers(analysis), _log(analysis))
     return Section("postgres", "Inside the server", "", tuple(table for table in tables if table.rows))
 

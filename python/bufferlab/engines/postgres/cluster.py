@@ -1,9 +1,9 @@
-"""Makes a new cluster with initdb, ends a private server's processes, and explains why a process failed.
+"""Creates a new cluster with initdb, ends a private server's processes, and explains why a process failed.
 
 A cluster has one user, with a password, in locale C and UTF8. The System V shared memory of its server is in a private
-namespace if the host allows that, so nothing of it is left even when everything is killed. Elsewhere bufferlab
-removes the segment that postmaster.pid names (ipc: pg_shmem.h, sysv_shmem.c). Why a process failed follows from how it
-ended and the end of its log.
+namespace if the host allows that, so that nothing of it remains even when all processes are killed. Elsewhere bufferlab
+removes the segment that postmaster.pid names (ipc: pg_shmem.h, sysv_shmem.c). The cause of a failure is derived from
+the process's exit status and the end of its log.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _INVALID = re.compile(r"LOG:\s+(?:[0-9:., -]*)(invalid value for parameter .*|.*
 
 
 def _refused(text: str, what: str, place: str) -> EngineFailure | None:
-    """Return the failure of a server that lacked memory, or refused a setting; None when it failed otherwise."""
+    """Return the failure of a server that lacked memory, or refused a setting; None if it failed otherwise."""
     if "could not map anonymous shared memory" in text or "could not resize shared memory" in text:
         said = f"{what}: the host has not the memory for its shared buffers"
         return EngineFailure("environment", said, place, "ask for a smaller pool_size")
@@ -54,7 +54,7 @@ failure = partial(
     grave=r"\b(?:FATAL|PANIC|ERROR):|cannot be run|initdb: error|was terminated by signal|Assertion",
     beside=r"\b(?:HINT|DETAIL|STATEMENT|CONTEXT):",
 )
-"""Returns the failure of a server's process, from how it ended and the end of its log."""
+"""Returns the failure of a server's process, given its exit status and the end of its log."""
 
 
 _CHECKSUMS_BY_DEFAULT = (18,)
@@ -65,10 +65,10 @@ def make(
     build: Build, database: Path, identity: Identity, knobs: Values, settings: Mapping[str, str],
     owner: tuple[int, int] | None, on_wait: OnWait,
 ) -> tuple[str, str]:  # fmt: skip
-    """Make `database`/data, which must not exist, with the identity's user as its superuser and no other account.
+    """Create `database`/data, which must not exist, with the identity's user as its superuser and no other account.
 
-    Return this user's login. Raises EngineFailure with the end of initdb's output when it could not be made, and
-    EnvironmentLackingError when initdb is missing.
+    Return this user's login. Raises EngineFailure with the end of initdb's output if it could not be created, and
+    EnvironmentLackingError if initdb is missing.
     """
     data, home, user = database / "data", database.parent / "server", owner
     checksums = knobs.get("data_checksums") == "on"
@@ -87,7 +87,8 @@ def make(
 
 
 def _arguments(build: Build, data: Path, secret: Path, identity: Identity, checksums: bool) -> list[str]:
-    # Text is compared by bytes, as on the other engines: names sort alike everywhere. New files are synced once.
+    # Locale C compares text by bytes, as the other engines do, so that names sort alike everywhere. New files are
+    # synced once.
     words = ["-D", str(data), "-U", identity.user, f"--pwfile={secret}", "--auth=scram-sha-256", "--locale=C",
              "--encoding=UTF8", "--no-sync"]  # fmt: skip
     if build.numbers >= _FIRST_WITH_INSTRUCTIONS:
@@ -101,7 +102,7 @@ def _arguments(build: Build, data: Path, secret: Path, identity: Identity, check
 
 _IPC_RMID = 0
 _CHILDREN_SECONDS = 5.0
-"""The seconds that server processes may take to see that their postmaster has gone."""
+"""The seconds that server processes may take to notice that their postmaster is gone."""
 _KILLED_SECONDS = 30.0
 """The seconds that a killed process may take to disappear: it can wait in the kernel for a slow disk."""
 
@@ -112,7 +113,7 @@ def end_processes(data: Path, build: Build) -> None:
 
 
 def clean_up(data: Path, build: Build, *, own_ipc: bool) -> None:
-    """Remove the System V segment that a killed server leaves in the host's own namespace; end its other processes."""
+    """Remove the System V segment that a killed server leaves in the host's namespace; kill its other processes."""
     if not own_ipc:
         with suppress(OSError, ValueError, IndexError):
             # Line 7: the segment's key and number (pidfile.h).
@@ -122,7 +123,7 @@ def clean_up(data: Path, build: Build, *, own_ipc: bool) -> None:
 
 
 def _wait_until_gone(data: Path, binary: Path) -> None:
-    """Wait until a server's processes end, as they do when they see that their postmaster has; then end the rest."""
+    """Wait until a server's processes end, as they do without their postmaster; kill those that remain."""
     for seconds in (_CHILDREN_SECONDS, _KILLED_SECONDS):
         deadline = time.monotonic() + seconds
         while left := _processes(data, binary):
@@ -139,10 +140,10 @@ def _end(processes: list[int]) -> None:
 
 
 def _processes(data: Path, binary: Path) -> list[int]:
-    """Return the processes that run the server's program in this data directory, as all processes of a server do."""
+    """Return the processes that run the server's program in this data directory: all processes of one server do."""
     folder, program, found = str(data.resolve()), str(binary.resolve()), []
     for pid in processes():
-        # A process that has ended meanwhile, or is another user's, is passed over.
+        # Skip a process that has ended meanwhile, or that belongs to another user.
         with suppress(OSError):
             entry = Path(f"/proc/{pid}")
             if os.readlink(entry / "cwd") == folder and _program(entry) in (program, None):

@@ -1,4 +1,4 @@
-"""Connects to a PostgreSQL server, private or running, over its socket or over TCP, which may use TLS.
+"""Connects to a private or running PostgreSQL server, over its socket or over TCP, which may use TLS.
 
 Finds passwords where PostgreSQL's clients do: service file, PGPASSWORD, .pgpass (libpq, conninfo_add_defaults).
 PGSERVICE names the entry in the service file; only its password is used here.
@@ -33,13 +33,13 @@ from bufferlab.errors import EnvironmentLackingError
 
 
 def password_in(path: Path, address: Address) -> tuple[str, Path] | None:
-    """Return the first password in a password file that fits the address, and the file; None if none fits."""
+    """Return the first password in a password file that matches the address, and the file; None if none matches."""
     found = password_of_line(path.read_text("utf-8"), address)
     return None if found is None else (found, path)
 
 
 def password_of_line(text: str, address: Address) -> str | None:
-    r"""Return the first password that fits, from lines host:port:database:user:password (libpq, "The Password File").
+    r"""Return the first matching password from lines host:port:database:user:password (libpq, "The Password File").
 
     A field is `*` or the value itself; a `:` or a backslash in it has a backslash before it. For a socket the host is
     the socket's folder, or localhost.
@@ -63,7 +63,7 @@ def password_of_line(text: str, address: Address) -> str | None:
 
 
 def password_of_service(text: str, service: str) -> str | None:
-    r"""Return the password in the entry of a service; None when it has none (fe-connect.c, parseServiceFile).
+    r"""Return the password in a service's entry; None if the entry has none (fe-connect.c, parseServiceFile).
 
     >>> password_of_service("[other]\npassword=no\n[mine]\n# a comment\nhost=db\npassword=a b\n", "mine")
     'a b'
@@ -80,9 +80,9 @@ def password_of_service(text: str, service: str) -> str | None:
 
 
 def usual_password(address: Address) -> tuple[str, Path | str] | None:
-    """Return the password of the service's entry, else PGPASSWORD, else that of the password file, with its place.
+    """Return the password of the service's entry, else PGPASSWORD, else that of the password file, with its origin.
 
-    None if none of them has one for this address.
+    Return None if none of them has one for this address.
     """
     if service := os.environ.get("PGSERVICE"):
         own = Path(os.environ.get("PGSERVICEFILE") or Path.home() / ".pg_service.conf")
@@ -101,11 +101,11 @@ _UNUSABLE = "the server cannot be used"
 _WRONG_PASSWORD = "28P01"
 _NO_SUCH_SETTING = "42704"
 _FOR_EVER = {"idle_session_timeout": "0"}
-"""The setting with which a session does not end because it is idle; from 14 on."""
+"""The setting that keeps an idle session open (version 14 and later)."""
 _PASSES = ("53300", "57P01", "57P02", "57P03", "08P01")
-"""The codes of refusals that may pass: too many connections, a server that starts or ends, a pooler's error."""
+"""The codes of temporary refusals: too many connections, a server that starts or stops, a pooler's error."""
 _MARK = "bufferlab.session"
-"""A setting that no server defines. If a session has it, the server took the settings that our login sent."""
+"""A setting that no server defines. If a session has it, the server accepted the settings that our login sent."""
 _DENIED = f"set {PASSWORD}, or name a password file (.pgpass) with ?password_file=/path"
 _WRONG = "is the password from {source} right, and is the role's time not over (VALID UNTIL in pg_roles)?"
 _NOT_A_POOLER = "name the server itself, by its own port"
@@ -120,12 +120,12 @@ _HINTS = {
     "57P03": "it starts or shuts down: try again when it is ready; a standby answers with hot_standby = on alone",
     "08P01": f"a pooler such as pgbouncer answers: {_NOT_A_POOLER}",
 }
-"""SQLSTATE of a refused login -> hint for the user."""
+"""The hint for the user, by the SQLSTATE of a refused login."""
 _SAID_HINTS = {
     "unsupported startup parameter": _HINTS["08P01"],
     "asked for TLS": "a tunnel that speaks TLS itself may answer: ?sslmode=disable",
 }
-"""Hints by words in the error's text: of errors raised by bufferlab, and of the one pooler that sends no codes."""
+"""Hints by words in the error's text: for errors that bufferlab raises, and for the one pooler that sends no codes."""
 
 
 FORM = Form(
@@ -155,22 +155,22 @@ def connect(
 ) -> Client:
     """Open a connection in autocommit, to the address's database or another.
 
-    A statement may take `seconds`; None, and on a private server: any time. Names without a schema are looked up in
-    pg_catalog first, then in `search_path`, against any settings of role and database. The session has `settings` from
-    its login on, and shows `name` as its application_name. Texts are UTF-8. With `prepares` the server plans each
-    statement once. With `settings` only the server itself may answer, no pooler. For a private server only `database`
-    and `search_path` count.
+    A statement may take `seconds`; None sets no limit, and neither do private servers. Names without a schema are
+    looked up in pg_catalog first, then in `search_path`, even if the role or the database has another setting. The
+    session has `settings` from its login on, and shows `name` as its application_name. Texts are UTF-8. With `prepares`
+    the server plans each statement once. With `settings` only the server itself may answer, no pooler. For a private
+    server only `database` and `search_path` are used.
 
-    Raises EnvironmentLackingError when a running server refuses the login, does not answer, cannot be protected as
-    `address.security` asks, or does not give the session these settings. For a private server, raises AccessDenied when
-    it refuses the user, ServerError or LostError while it does not answer.
+    Raises EnvironmentLackingError if a running server refuses the login, does not answer, cannot be protected as
+    `address.security` requires, or does not give the session these settings. For a private server, raises AccessDenied
+    if it refuses the user, ServerError or LostError while it does not answer.
     """
     database = database or address.schema
     if address.is_private:
         return _private(address, database, search_path)
     path = "pg_catalog" if database == SYSTEM_DATABASE else search_path
     seconds = address.limited(seconds)
-    # A role may have the setting `role`, which would turn its sessions into another role's.
+    # A role's default settings may contain `role`, which would turn its sessions into another role's.
     session = {
         "role": "none",
         "statement_timeout": str(round((seconds or 0) * 1000)),
@@ -190,7 +190,7 @@ def _private(address: Address, database: str, search_path: str) -> Client:
         try:
             return attempt({**session, **_FOR_EVER})
         except ServerError as error:
-            # Up to 13 no session ends because it is idle.
+            # Versions up to 13 do not end idle sessions.
             if error.code != _NO_SUCH_SETTING:
                 raise
             return attempt(session)
@@ -235,8 +235,8 @@ def _running(
 def _require_ours(connection: Client, mark: str, address: Address, *, is_direct: bool) -> None:
     """Raise EnvironmentLackingError unless the server that answers has the settings of our login.
 
-    A pooler may drop these settings, and may run each transaction in another session, which others use too. With
-    `is_direct` every pooler is refused: one shows itself by a cancel key that is not the server process's number.
+    A pooler may drop these settings. It may also run each transaction in another session, which other clients use too.
+    With `is_direct` every pooler is refused: its cancel key is not the PID of the server process.
     """
     try:
         told = connection.rows(f"SELECT pg_catalog.current_setting('{_MARK}', true), pg_catalog.pg_backend_pid()")
@@ -278,7 +278,7 @@ def _connect(
 
 
 def _refused(error: ServerError, address: Address, database: str) -> EnvironmentLackingError:
-    """Return the error for a refused login, with the hint that fits its code."""
+    """Return the error for a refused login, with the hint for its code."""
     said = f"the server refuses the user {address.user} in {database}: {error.message}"
     is_denied = error.code == _WRONG_PASSWORD
     kind = EnvironmentLackingError if error.code in _PASSES else DeniedError if is_denied else LoginRefusedError
@@ -295,7 +295,7 @@ def socket_file(address: Address) -> str | None:
 
 
 def greet(address: Address, seconds: float) -> None:
-    """Ask the server for a first answer, without logging in. Raises OSError when none comes within `seconds`.
+    """Request a first answer from the server, without logging in. Raises OSError if none comes within `seconds`.
 
     On SSLRequest a postmaster starts a process, which answers with one letter (protocol.h, postmaster.c).
     """

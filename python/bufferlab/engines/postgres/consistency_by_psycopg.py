@@ -1,8 +1,9 @@
-"""Checks the workload's consistency conditions on tables that do not change; on a private server by a second client.
+"""Checks the workload's consistency conditions on tables that do not change.
 
-The second client is psycopg. On a running server, which may want TLS, the core's own sessions ask. The b-trees are
-checked first, by amcheck. The queries are those of workloads/<name>/consistency/; their folder postgres/ replaces those
-that PostgreSQL does not understand. Results have the same fields as the check of SQLite's files.
+A private server is checked through a second client, psycopg. A running server, which may require TLS, is checked
+through the core's own sessions. The b-trees are checked first, by amcheck. The queries are those of
+workloads/<name>/consistency/; files in the folder postgres/ replace those that PostgreSQL does not understand. Results
+have the same fields as the check of SQLite's files.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from bufferlab.engines.workload_conditions import NOT_OURS, POSTGRES, check_on_s
 from bufferlab.errors import DataFileError
 
 _NOT_UNDERSTOOD = "42"
-"""The class of errors in a statement: a missing table or column."""
+"""The SQLSTATE class of errors in a statement, such as a missing table or column."""
 _INDEXES = f"""
 SELECT c.oid::bigint, c.relname
 FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid JOIN pg_am a ON a.oid = c.relam
@@ -39,7 +40,7 @@ FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.oid IN ({O
 def check(address: Address, job: Mapping[str, Any], database: Path) -> dict[str, Any]:
     """Check every condition; return the results as `check_on_server` does.
 
-    Raises DataFileError when the data are not the workload's, or cannot be read.
+    Raises DataFileError if the tables are not the workload's, or cannot be read.
     """
 
     def explained(error: Exception) -> DataFileError | None:
@@ -54,7 +55,7 @@ def check(address: Address, job: Mapping[str, Any], database: Path) -> dict[str,
 
 @contextmanager
 def _cursor(address: Address) -> Iterator[Any]:
-    """Context manager for a cursor in the tables' database, which keeps few rows of an answer, or fails."""
+    """Context manager for a cursor in the tables' database. It holds few rows in memory, or fails on a large result."""
     if not address.is_private:
         with closing(connect(address, seconds=None)) as client:
             yield Cursor(client)
@@ -75,7 +76,10 @@ def _code(error: Exception) -> str:
 
 
 def _trees(cursor: Any) -> dict[str, Any]:
-    """Check that every index is in order and has every row of its table. Without amcheck, read every table in whole."""
+    """Check that every index is in order and has every row of its table.
+
+    Without amcheck, read every table completely.
+    """
     cursor.execute(f"SELECT 1 FROM pg_extension WHERE extname = '{control.CHECKS}'")
     has = bool(list(cursor))
     cursor.execute(_TABLES)

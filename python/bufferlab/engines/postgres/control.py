@@ -1,6 +1,6 @@
-"""Questions over a control connection, for settings, conditions and vacuum; and the extensions that they use.
+"""Queries over a control connection, for settings, conditions and vacuum; and the extensions that they use.
 
-No hot path uses it; the core drives transactions over other connections.
+No hot path uses it; the core runs transactions over other connections.
 """
 
 from __future__ import annotations
@@ -8,14 +8,14 @@ from __future__ import annotations
 from bufferlab.engines.servers.client import Client
 
 PORT = 5432
-"""A part of the socket's name (.s.PGSQL.5432). Each server has its own folder, so any number will do."""
+"""A part of the socket's name (.s.PGSQL.5432). Each server has its own folder, so all may use the same number."""
 SYSTEM_DATABASE = "postgres"
 MAY_NOT = "42501"
 """The code of insufficient_privilege."""
 
 
 def identifier(*names: str) -> str:
-    """Return a name as an SQL identifier, after its schema's if two are given; it may come from a user's dump.
+    """Return a name, after its schema if two are given, as a quoted SQL identifier; it may come from a user's dump.
 
     >>> print(identifier("public", 'a"b'))
     "public"."a""b"
@@ -37,9 +37,9 @@ COUNTERS = "pg_buffercache"
 
 
 def make_extensions(connection: Client) -> None:
-    """Make, in the connection's database, those of bufferlab's extensions (CHECKS, COUNTERS) that the server has.
+    """Create in the connection's database those of the extensions CHECKS and COUNTERS that the server has.
 
-    Raises ServerError (control.MAY_NOT) when the account may not.
+    Raises ServerError (control.MAY_NOT) if the account lacks the right.
     """
     there = {str(name) for (name,) in connection.rows("SELECT name FROM pg_available_extensions")}
     for name in (CHECKS, COUNTERS):

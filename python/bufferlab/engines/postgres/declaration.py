@@ -1,8 +1,8 @@
 """The knobs and the declaration of PostgreSQL 15 to 19. Pure data.
 
 The knobs follow the manual's chapter "Server Configuration" and guc_tables.c (guc.c before 16). A knob's name is the
-server's variable. bufferlab sets few of them itself, for the reasons below. Every other knob is "auto" and left to the
-server, so that a point has the version's own defaults and the asked settings.
+server's variable. bufferlab sets few of them itself, for the reasons below. Every other knob is "auto", which leaves it
+to the server, so that a point has the version's own defaults and the requested settings.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from bufferlab.units import GIB, KIB, MIB, TIB
 
 FLAVOUR = "postgres"
 PAGE_BYTES = 8 * KIB
-"""BLCKSZ: chosen when a server is compiled, and 8 KiB in every package."""
+"""BLCKSZ: fixed when a server is compiled, and 8 KiB in every package."""
 OFF = "off"
 
 _ON_OFF = ("on", "off")
 _OWN = ""
-"""The value of `auto` for a knob that is left to the server: no variable is set."""
+"""The value of `auto` for a knob that bufferlab does not set, so that the server's default applies."""
 
 
 _size, _duration, _count, _number, _choice = (
@@ -45,13 +45,13 @@ KNOBS: tuple[Knob, ...] = (
               default=ON_PATH, spelling="", decides_file=True),
     Knob.size("page_size", "bytes of a page: 8 KiB, chosen when a server is compiled", default="8k", spelling="",
               minimum=PAGE_BYTES, maximum=PAGE_BYTES, decides_file=True),
-    # Each of up to a thousand connections may pin a page; with fewer frames that would be another experiment.
+    # Each of up to a thousand connections may pin a page, which would distort a run with fewer frames.
     Knob.size_or_share("pool_size", "shared_buffers: reads that miss it may still be served by the page cache",
                        default="20%", spelling="shared_buffers", minimum=MIB, maximum=16 * TIB),
     memory_limit(),
-    # With the kernel's read-ahead a scan finds pages in the page cache that the server did not ask for.
+    # With the kernel's read-ahead a scan finds pages in the page cache that the server did not request.
     READ_AHEAD,
-    # Off, as initdb has it before 18, so that all versions write and check the same.
+    # Off, which is initdb's default before 18, so that all versions write and check the same.
     _choice("data_checksums", _ON_OFF, "every page has a checksum, made at each write and checked at each read",
             auto=None, default="off", spelling="", decides_file=True),
     _count("effective_io_concurrency", "pages a bitmap scan asks for ahead; from 18 on also other scans", maximum=1000),
@@ -95,14 +95,14 @@ KNOBS: tuple[Knob, ...] = (
            versions="postgres >= 19"),
     _count("io_max_workers", "the most such processes that the server starts", minimum=1, maximum=32,
            versions="postgres >= 19"),
-    # When on, a scan begins where another one is: two runs with the same seed would read different pages.
+    # If it is on, a scan begins where another one is: two runs with the same seed would read different pages.
     _choice("synchronize_seqscans", _ON_OFF, "scans of one large table go along with each other", auto=None,
             default="off"),
-    # When on, a vacuum begins by its own clock, in some windows and not in others.
+    # If it is on, a vacuum starts by its own clock, in some windows and not in others.
     _choice("autovacuum", _ON_OFF, "old row versions are removed in the background", auto=None, default="off"),
-    # When on, a plan's estimated cost decides about a compilation of a tenth of a second or more.
+    # If it is on, a plan's estimated cost decides about a compilation of a tenth of a second or more.
     _choice("jit", _ON_OFF, "expensive queries are compiled", auto=None, default="off"),
-    # The host provides huge pages, and no cgroup's memory.controller counts them.
+    # Huge pages come from the host's reserve, and no cgroup memory controller counts them.
     _choice("huge_pages", ("off", "try", "on"), "shared buffers in huge pages", auto=None, default="off"),
     _size("work_mem", "for each sort or hash before it goes to disk", minimum=64 * KIB, maximum=2 * TIB),
     _number("random_page_cost", "what the planner thinks a page out of order costs, over one in order",
@@ -131,7 +131,7 @@ DECLARATION = EngineDeclaration(
     is_server=True,
     needs_unprivileged_user=True,
     default_connections=8,
-    # A new version of a row goes where there is room (heapam.c, heap_update).
+    # A new row version goes to any page with room (heapam.c, heap_update).
     updates_move_rows=True,
     rounds=("pool_size", "memory_limit", "max_wal_size", "min_wal_size", "wal_buffers"),
     passes_through=PREFIX,

@@ -1,4 +1,4 @@
-"""The family of PostgreSQL: how its servers are found, made, reached, set and asked."""
+"""The family of PostgreSQL: how its servers are found, created, connected to, configured and queried."""
 
 from __future__ import annotations
 
@@ -41,17 +41,17 @@ _BESIDE_POOL_BYTES = 8 * MIB
 _CONNECTION_BYTES = 2 * MIB
 """The memory of a connection's own process: private pages and kernel memory together."""
 _LOADING = {
-    # A load that is cut short is thrown away, so nothing needs to survive a crash.
+    # An interrupted load is discarded, so nothing needs to survive a crash.
     "fsync": "off",
     "full_page_writes": "off",
     "synchronous_commit": "off",
     "autovacuum": "off",
     "jit": "off",
-    # The server then does not log rows of a table made in the same transaction.
+    # With this level the server does not log rows of a table created in the same transaction.
     "wal_level": "minimal",
     "max_wal_size": "4GB",
     "checkpoint_timeout": "1h",
-    # The server removes log files that it no longer needs. If it kept them for reuse, every run would copy them.
+    # The server then removes log files that it no longer needs. If it kept them for reuse, every run would copy them.
     "wal_recycle": "off",
     "wal_init_zero": "off",
     "min_wal_size": "32MB",
@@ -64,19 +64,20 @@ class PostgresFamily(Family):
     declaration = DECLARATION
     find = staticmethod(programs.find)
     socket_name = f".s.PGSQL.{control.PORT}"
-    # The option file takes the place of the one in the data directory.
+    # The option file replaces the one in the data directory.
     arguments = ("-D", "{data}", "-c", "config_file={conf}")
     further_files: ClassVar = {"hba.conf": "local all all scram-sha-256\n", "ident.conf": ""}
     failure = staticmethod(failure)
     stop_signal = signal.SIGINT
-    """The signal for a fast shutdown: the server rolls transactions back and makes a checkpoint."""
+    """The signal for a fast shutdown: the server rolls transactions back and writes a checkpoint."""
     own_ipc = True
     end_processes = staticmethod(cluster.end_processes)
     clean_up = staticmethod(cluster.clean_up)
     form = FORM
     deciding: ClassVar = {"page_size_bytes": "page_size", "data_checksums": "data_checksums"}
     system_database = control.SYSTEM_DATABASE
-    # A DETAIL has the values of a row, a STATEMENT those of its text, and an ERROR may have either.
+    # These levels keep values of rows out of the log: a DETAIL has the values of a row, a STATEMENT those of its text,
+    # and an ERROR may have either.
     quiet: ClassVar = {"log_min_messages": "fatal", "log_min_error_statement": "panic", "log_error_verbosity": "terse"}
     socket_is_folder = True
     page_size_hint = "leave page_size out"
@@ -104,11 +105,11 @@ class PostgresFamily(Family):
         return {"shared_buffers": pool, "autovacuum": "off", "jit": "off", "work_mem": "64MB", "fsync": "off"}
 
     def settle(self, address: Address) -> None:
-        """Vacuum and write a checkpoint, so that no run is the first to read a row and to mark it.
+        """Vacuum and write a checkpoint, so that no run has to set a row's hint bits at its first read.
 
-        On a private server, do so for every database. On a running one, only for the address's, in which the extensions
-        are made first if the account may; on a private one, `set_up` has made them.
-        Raises EngineFailure when a private server cannot vacuum; a running one's errors (FAILURES) pass through.
+        On a private server, do so for every database. On a running one, only for the address's database, where the
+        extensions are created first if the account may do so; on a private one, `set_up` has created them. Raises
+        EngineFailure if a private server cannot vacuum; a running one's errors (FAILURES) pass through.
         """
         is_ours = address.is_private
         try:
@@ -126,26 +127,26 @@ class PostgresFamily(Family):
             raise EngineFailure("engine", f"the loaded data cannot be vacuumed: {error}") from error
 
     def set_up(self, address: Address, identity: Identity, build: Build) -> None:
-        """Make the workload's database, with those extensions for checks and counters that the server has."""
+        """Create the workload's database, with the extensions for checks and counters that the server has."""
         with closing(self.connect(address, control.SYSTEM_DATABASE)) as connection:
             connection.rows(f"CREATE DATABASE {DATABASE}")
         with closing(self.connect(address)) as connection:
             control.make_extensions(connection)
 
     def conditions(self, address: Address, job: Mapping[str, Any], database: Path) -> dict[str, Any]:
-        # Imported late: this client is large, and few jobs check a database.
+        # Import late: this client is large, and few jobs check a database.
         from bufferlab.engines.postgres import consistency_by_psycopg
 
         return consistency_by_psycopg.check(address, job, database)
 
     def checks_of_directory(self, directory: Path, knobs: NativeKnobs) -> list[HostCheck]:
-        """Check that direct I/O is honoured and memory limited, if they are asked for."""
+        """Check that direct I/O works and that memory can be limited, if the knobs require them."""
         return [_direct_check(directory, knobs), memory_limit.check(knobs, _BESIDE_POOL_BYTES + _CONNECTION_BYTES)]
 
 
 @contextmanager
 def where_allowed() -> Iterator[None]:
-    """Context manager that goes on when the server refuses a step because the account may not do it."""
+    """Context manager that ignores the server's refusal of a step for which the account lacks the right."""
     try:
         yield
     except ServerError as error:
@@ -161,7 +162,7 @@ def _direct_check(directory: Path, knobs: NativeKnobs) -> HostCheck:
 
 
 def _spare_pool_bytes(at_most: int) -> int:
-    """Return the bytes of a private server's shared buffers for a load or a check: at least 16 MiB."""
+    """Return the shared buffers in bytes for loading or checking on a private server: at least 16 MiB."""
     return free_quarter(at_most, MIB, 16 * MIB)
 
 

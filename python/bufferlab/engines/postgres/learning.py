@@ -1,6 +1,6 @@
-"""What a private PostgreSQL is asked while bufferlab learns its build.
+"""The load and the queries with which bufferlab learns a build of PostgreSQL on a private server.
 
-Nothing but the load's own sessions touches the pool: autovacuum is off.
+Only the load's own sessions touch the pool: autovacuum is off.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ ROWS = 60_000
 _FIRST_WITH_IO = 16
 """The first version with pg_stat_io, which counts creations and evictions."""
 _FIRST_TO_PUBLISH = 15
-"""The first version whose session can be asked to publish its counts."""
+"""The first version that can be asked to publish a session's counts immediately."""
 
 
 class PostgresLesson(Lesson):
-    """The lesson of PostgreSQL."""
+    """The load and queries for learning PostgreSQL."""
 
     programs = ("postgres", "initdb")
     page_size_bytes = 8192
@@ -36,16 +36,16 @@ class PostgresLesson(Lesson):
     )
 
     def settings(self, build: Build) -> Mapping[str, str]:
-        """Return the settings: the pool is as small as a ring and many pins allow."""
+        """Return the settings. The pool is as small as a scan's ring and many pinned pages allow."""
         return {
             "shared_buffers": "4MB", "autovacuum": "off", "bgwriter_lru_maxpages": "0", "synchronize_seqscans": "off",
             "max_parallel_workers_per_gather": "0", "fsync": "off", "jit": "off", "max_wal_size": "256MB",
         }  # fmt: skip
 
     def work(self, connection: Client, seed: int, statements: int) -> None:
-        """Do a session's part of a window, with a cursor that pins its page meanwhile."""
+        """Do one session's part of a window, while a cursor pins a page."""
         chosen = random.Random(seed)
-        # A scan of the whole table would use a ring.
+        # A sequential scan would use a ring.
         connection.ask("SET enable_seqscan = off")
         connection.ask("BEGIN")
         connection.ask(f"DECLARE pinned CURSOR FOR SELECT id FROM learn_t WHERE id > {chosen.randint(1, ROWS)}")
@@ -63,7 +63,7 @@ class PostgresLesson(Lesson):
         connection.ask("COMMIT")
 
     def scan(self, connection: Client) -> None:
-        """Read the large table, which PostgreSQL does through a ring."""
+        """Scan the large table, for which PostgreSQL uses a ring."""
         connection.ask("SELECT count(*), max(filler) FROM learn_t")
 
     def grow_and_drop(self, connection: Client, seed: int) -> None:
@@ -77,9 +77,9 @@ class PostgresLesson(Lesson):
         return int(connection.rows(sql)[0][0])
 
     def settled(self, connection: Client, build: Build, begun_ns: int) -> Settled:
-        """Return the counters, once the session has published its own.
+        """Return the counters, after the session has published its own.
 
-        Up to 14 a separate process collects the counts, twice a second: it may lack those of this session.
+        Up to 14 a separate process collects the counts, twice a second, so that they may lack those of this session.
         """
         if build.numbers[0] < _FIRST_TO_PUBLISH:
             time.sleep(1.0)
@@ -92,14 +92,14 @@ class PostgresLesson(Lesson):
     def compared(self, build: Build, window: str) -> Iterator[tuple[str, ...]]:
         has_io = build.numbers[0] >= _FIRST_WITH_IO
         if not has_io and window == WITH_DROP:
-            return  # The counts of a dropped table are lost that its session had not published.
-        growth = () if has_io else ("create",)  # A page of growth counts as one that was not in the pool.
+            return  # The unpublished counts of a dropped table are lost.
+        growth = () if has_io else ("create",)  # A page by which a file grew counts as one that was not in the pool.
         yield ("get", *growth)
         yield ("read", *growth)
         yield from [("create",), ("evict",)] if has_io else []
 
     def prepare_list(self, connection: Client) -> None:
-        """Install pg_buffercache. Raises ServerError where the package lacks it."""
+        """Install pg_buffercache. Raises ServerError if the server's package lacks it."""
         connection.ask("CREATE EXTENSION IF NOT EXISTS pg_buffercache")
 
     def resident(self, connection: Client) -> set[Page]:
@@ -116,12 +116,12 @@ class PostgresLesson(Lesson):
 
 
 def _counted(connection: Client, major: int) -> Counted:
-    """Return the counters. Up to 15 `get` and `read` have the pages by which tables and indexes grew, too."""
+    """Return the counters. Up to 15 `get` and `read` include the pages by which tables and indexes grew."""
     ((hits, reads),) = connection.rows("SELECT sum(blks_hit), sum(blks_read) FROM pg_stat_database")
     get, read = int(hits + reads), int(reads)
     if major < _FIRST_WITH_IO:
         return Counted(get, read, None, None)
-    # From 18 on operations may have several pages each, and bytes are counted too.
+    # From 18 on an operation may have several pages, and bytes are counted too.
     columns = "read_bytes) / 8192, sum(extend_bytes) / 8192" if major >= 18 else "reads), sum(extends)"
     io = f"SELECT sum({columns}, sum(evictions) + sum(reuses) FROM pg_stat_io WHERE object = 'relation'"
     ((read, create, evict),) = connection.rows(io)

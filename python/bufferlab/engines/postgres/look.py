@@ -1,7 +1,7 @@
-"""Looks at a PostgreSQL server: the statistics views, all databases together, in one statement a second.
+"""Observes a PostgreSQL server: the statistics views of all databases together, in one statement a second.
 
-crates/bufferlab-drive/src/postgres/counters.rs says which column is which counter, and how versions differ.
-Processes publish their counts at most once a second, when a transaction ends. Ours publishes at the end of each sample
+crates/bufferlab-drive/src/postgres/counters.rs says which column is which counter, and how versions differ. Processes
+publish their counts at most once a second, when a transaction ends. Our session publishes at the end of each sample
 (pg_stat_force_next_flush), so that its own commits are known exactly.
 
 Up to version 15 gets and reads are those of pg_stat_database, which also counts temporary tables and pages by which
@@ -50,7 +50,7 @@ _NO_TIME = {
     "cost)",
     "activities": f"track_activities is off; ALTER SYSTEM SET track_activities = on {_RELOAD}",
 }
-"""Column of `_FACTS` with a setting -> why the time of reads is not known if the setting is not on."""
+"""For each column of `_FACTS` with a setting, why the time of reads is unknown if the setting is off."""
 _FACTS = """\
 SELECT current_setting('server_version') AS version, current_setting('server_version_num')::int AS number,
 current_setting('block_size')::bigint AS page_size, pg_backend_pid() AS pid,
@@ -84,7 +84,7 @@ _BUFFERCACHE = (
 
 
 class PostgresLook(Look):
-    """The way to look at PostgreSQL."""
+    """The queries by which bufferlab observes PostgreSQL."""
 
     def watch(self, address: Address) -> Client:
         limits = {"default_transaction_read_only": "on", "lock_timeout": str(1000 * LOCK_SECONDS)}
@@ -93,7 +93,7 @@ class PostgresLook(Look):
         )
 
     def own_at_start(self, connection: Client) -> int:
-        # The transaction of the log-in (InitPostgres), and the statement of `connect`.
+        # These are the transaction of the log-in (InitPostgres), and the statement of `connect`.
         return 2
 
     def facts(self, query: Query) -> Facts:
@@ -121,7 +121,7 @@ class PostgresLook(Look):
             uptime_s=float(told["uptime_s"]),
             thread=int(told["pid"]),
             data_directory=data_directory,
-            # After a session's crash the first process stays, and shared_buffers and the checkpointer begin anew.
+            # After a session's crash the first process continues, while shared_buffers and the checkpointer start anew.
             settings={
                 "max_wal_size_bytes": str(told["max_wal_size"] or 0),
                 "pool_s": str(told["pool_s"] or 0),
@@ -197,7 +197,7 @@ class PostgresLook(Look):
 
 
 def _numbers_of(told: object) -> dict[str, str]:
-    """Return the whole numbers of a JSON object by name. Raises ValueError for anything else."""
+    """Return the integers of a JSON object by name. Raises ValueError for anything else."""
     found = json.loads(str(told or "{}"))
     if not isinstance(found, dict):
         raise ValueError("the server's settings are no object")
@@ -205,11 +205,11 @@ def _numbers_of(told: object) -> dict[str, str]:
 
 
 _COUNTED = {"read_us", "active_us", *TITLES}
-"""The columns of a sample that are counters: counts by their names, and two times in the server's units."""
+"""The columns of a sample that are counters: counts under their own names, and two times in the server's units."""
 
 
 def _sample_sql(major: int) -> str:
-    """Return the statement that reads all counters of a sample, for one major version of the server."""
+    """Return the SQL statement that reads all counters of a sample, for one major version of the server."""
     columns = """\
 d.*, extract(epoch FROM pg_postmaster_start_time()) AS started_s,
 (SELECT wal_bytes::bigint FROM pg_stat_wal) AS log_bytes,
@@ -244,7 +244,7 @@ sum(blks_hit + blks_read)::bigint AS page_gets, sum(blks_read)::bigint AS pages_
 
 
 def _io_sums(major: int) -> str:
-    """Return the sums over pg_stat_io. From 18 on it counts operations, of several pages each, and their bytes."""
+    """Return the SQL sums over pg_stat_io. From 18 on it counts operations of several pages each, and their bytes."""
     pages = "{}_bytes / current_setting('block_size')::bigint" if major >= 18 else "{}s"
     read, written, made = (pages.format(operation) for operation in ("read", "write", "extend"))
     ours = "object = 'relation'"
@@ -265,7 +265,7 @@ def _io_sums(major: int) -> str:
 
 
 def _own_gets(query: Query, major: int) -> int:
-    """Return how many page gets a sample makes: those that the server counts for the second of two samples."""
+    """Return how many page gets a sample makes: the server's count for the second of two samples."""
     explained = f"EXPLAIN (ANALYZE, BUFFERS, TIMING OFF, FORMAT JSON) {_sample_sql(major)}"
     try:
         for _ in range(2):
@@ -278,7 +278,7 @@ def _own_gets(query: Query, major: int) -> int:
 
 
 def _buffers(query: Query) -> dict[str, float]:
-    """Return the pool's use by pg_buffercache, in the schema of the extension: search paths may lead elsewhere."""
+    """Return the pool's use by pg_buffercache. Its schema is named, because a search path may lead to other objects."""
     (told,) = query(POOL_PLACE.sql)
     schema = told["place"]
     (row,) = query(f"SELECT * FROM {schema}.pg_buffercache_summary()")

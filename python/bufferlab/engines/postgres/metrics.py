@@ -1,5 +1,5 @@
 # ruff: noqa: E501  (a table reads best in one line per row)
-"""PostgreSQL's metrics: which column of which view each is, its unit and meaning; and the values made of them.
+"""PostgreSQL's metrics: which column of which view each is, its unit and meaning; and the values derived from them.
 
 A counter is called postgres_<view>_<column>, the view without pg_stat_. Meanings follow the manual's chapter "The
 Cumulative Statistics System" and src/backend/utils/activity; where a column moved to another view with a version, the
@@ -8,13 +8,13 @@ newer view names it: pg_stat_checkpointer (17) holds what pg_stat_bgwriter did b
 A page get is served by shared buffers, by the kernel's page cache, or by the device. The server counts gets from shared
 buffers (pg_stat_database: blks_hit), and all other gets together (blks_read): it reads files through the page cache,
 and does not see the device. The kernel counts the bytes read from storage for each of the server's processes
-(read_bytes in /proc/PID/io). If the kernel does not, the device's count of all programs' reads is used. So a page from
-the page cache is one that the server read and no device did. If the kernel reads ahead, the device may read more than
-the server asks for, and the split is unknown.
+(read_bytes in /proc/PID/io). If the kernel does not, the device's count of all programs' reads is used. So the pages
+that came from the page cache are the server's reads minus the device's reads. If the kernel reads ahead, the device may
+read more than the server requests, and the split is unknown.
 
 The server counts no waits. pg_stat_activity shows the present wait of each connection (wait_event_type), so every
-sample counts those that wait. Their mean over the samples, times the window's seconds, is the time that was waited. At
-the edges of a window the connections stand still: edges are left out of that mean.
+sample counts the waiting connections. Their mean over the samples, times the window's seconds, is the time waited. At
+the edges of a window the connections are idle, so edges are left out of that mean.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ RAW = (*Views.rows, *named(_IO, "engine", _SOURCE))
 # fmt: on
 
 PAGE_BYTES = 8192
-#: The metric that every run on PostgreSQL has, and no run on another engine.
+#: A metric that every run on PostgreSQL has, and no run on another engine.
 MARK = Views.postgres_database_xact_commit.name
 NOT_POSTGRES = "the engine is not PostgreSQL"
 NO_SAMPLE_BETWEEN = "no sample lies between the edges of this window"
@@ -105,18 +105,18 @@ NO_SPLIT = (
     "more was read from the device than the server asked for: by the kernel's read-ahead, or for other programs; "
     "what the page cache served cannot be told"
 )
-#: The split is given up if the device read more than the server asked for, by more than these pages and this share.
+#: The split is unknown if the device read more than the server requested, by more than these pages and this fraction.
 _STRAY_PAGES, _STRAY_SHARE = 256, 0.02
 _WRITES = (
     Engine.pages_written.name,
     Views.postgres_bgwriter_buffers_checkpoint.name,
     Views.postgres_bgwriter_buffers_clean.name,
 )
-"""All pages written, and those of the checkpoints and of the background writer."""
+"""The metrics of all pages written, of those of checkpoints, and of those of the background writer."""
 
 
 def _of_postgres(unit: str, name: str, *counters: Metric) -> Quantity:
-    """Return the formula for the growth of the first counter less that of the others; null for another engine."""
+    """Return the formula for the growth of the first counter minus that of the others; null for another engine."""
 
     def evaluate(window: Window) -> Value:
         if MARK not in window.end:
@@ -158,7 +158,7 @@ def _page_cache_share(window: Window) -> Value:
 
 
 def _backend_writes(window: Window) -> Value:
-    """Return the pages that backends wrote: those that neither a checkpoint nor the background writer wrote.
+    """Return the pages that backends wrote: those written neither by a checkpoint nor by the background writer.
 
     On 15 they include the pages by which files grow (docs/postgres-metrics.md).
     """
@@ -172,7 +172,10 @@ def _backend_writes(window: Window) -> Value:
 
 
 def _waited(of: Metric) -> Quantity:
-    """Return the formula for the milliseconds that connections waited: the mean of those waiting at inner samples."""
+    """Return the formula for the milliseconds that connections waited.
+
+    It is the mean number of waiting connections in the samples between the edges, times the window's length.
+    """
 
     def evaluate(window: Window) -> Value:
         if MARK not in window.end:

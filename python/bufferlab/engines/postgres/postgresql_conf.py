@@ -1,4 +1,4 @@
-"""A run's knobs as PostgreSQL's variables: the text of postgresql.conf, and what a started server's pg_settings show.
+"""Translates a run's knobs into postgresql.conf, and reads the values back from a started server's pg_settings.
 
 This file starts no server.
 """
@@ -39,15 +39,15 @@ _OURS = frozenset(
      "archive_mode", "restore_command", "ssl", "password_encryption", "dynamic_shared_memory_type",
      "shared_memory_type", "max_connections", "include", "include_dir", "include_if_exists")
 )  # fmt: skip
-"""The variables that a private server's safety, or a run's meaning, rests on; a user cannot pass them through."""
+"""The variables that a private server's safety, or a run's meaning, depends on; a user cannot set them by `var.`."""
 
 
 def configuration_file(
     build: Build, data: Path, home: Path, socket: Path, connections: int, settings: Mapping[str, str], *, own_ipc: bool
 ) -> str:
-    """Return the text of postgresql.conf: a private server's settings, then the asked ones. It holds no credentials.
+    """Return the text of postgresql.conf: a private server's settings, then the requested ones. It has no credentials.
 
-    Raises EngineFailure for a variable that only bufferlab sets, and for a value that cannot stand in the file.
+    Raises EngineFailure for a variable that only bufferlab sets, and for a value that the file cannot express.
     """
     for name, value in settings.items():
         if name.lower() in _OURS:
@@ -65,8 +65,8 @@ def configuration_file(
     lines += ["restart_after_crash = off"]
     if build.numbers >= _FIRST_WITH_CHECK:
         lines += ["client_connection_check_interval = '1s'"]
-    # System V segments end with the IPC namespace. Without a namespace of ours, mmap needs no segments at all: POSIX
-    # segments would stay in /dev/shm when all processes are killed.
+    # System V segments disappear with the IPC namespace. Without a namespace of ours, use mmap, which needs no
+    # segments: POSIX segments would stay in /dev/shm after all processes are killed.
     lines += [f"dynamic_shared_memory_type = {'sysv' if own_ipc else 'mmap'}"]
     lines += ["", "# Nothing beside the workload: no replication."]
     lines += ["max_wal_senders = 0", "max_logical_replication_workers = 0", f"max_connections = {connections + 20}"]
@@ -85,7 +85,7 @@ def server_settings(version: str, knobs: Values) -> dict[str, str]:
 
 
 def as_asked(name: str, asked: Native | None, told: Told) -> Native:
-    """Return a value of pg_settings in the form in which users ask for it.
+    """Return a value of pg_settings in the form in which users write it.
 
     >>> as_asked("pool_size", 8388608, ("1024", "8kB")), as_asked("bgwriter_delay", 0.2, ("200", "ms"))
     (8388608, 0.2)
@@ -143,7 +143,7 @@ def _written(name: str, value: Native) -> str:
 
 
 def _same(asked: str, told: Told) -> bool:
-    """Return whether a passed-through value equals the server's: as text, switches, numbers, sizes and times."""
+    """Return whether a passed-through value equals the server's, compared as text, switch, number, size and time."""
     switches = {"true": "on", "yes": "on", "1": "on", "false": "off", "no": "off", "0": "off"}
     setting, unit = told
     if asked.lower() == setting.lower() or (setting in ("on", "off") and switches.get(asked.lower()) == setting):
@@ -159,7 +159,7 @@ def _same(asked: str, told: Told) -> bool:
 
 
 _ALWAYS = tuple(knob.name for knob in KNOBS if knob.spelling)
-"""The settings that every run records, asked or not, if the version has them."""
+"""The settings that every run records, whether set or not, if the version has them."""
 _ALSO = (
     "server_version",
     "wal_level",
@@ -174,9 +174,9 @@ _ALSO = (
 
 
 def read_back(connection: Client, build: Build, knobs: Values, limit_bytes: int | None = None) -> ReadBack:
-    """Return the settings that the server shows; `limit_bytes` is the memory limit in force, None if there is none.
+    """Return the settings that the server reports; `limit_bytes` is the memory limit in force, None if there is none.
 
-    Raises EngineFailure when it does not show its pool's size.
+    Raises EngineFailure if it does not report its pool's size.
     """
     told = control.settings(connection)
     if "shared_buffers" not in told:
@@ -212,7 +212,9 @@ def confounds(
     told: Mapping[str, Told],
     limit_bytes: int | None,
 ) -> list[str]:
-    """Return the confounds in sentences, from the variables asked for, the knobs, and the server's values.
+    """Return sentences on server values that would distort a comparison.
+
+    They are derived from the requested variables, the knobs, and the server's values.
 
     >>> confounds({}, {"pool_size": 8192000}, {"shared_buffers": ("1024", "8kB")}, None)
     ['the pool is 8 MiB where 7.81 MiB were asked for']
@@ -248,7 +250,7 @@ def _capped(told: Mapping[str, Told]) -> list[str]:
 
 
 def _standing(told: Mapping[str, Told]) -> dict[str, str]:
-    """Return the confounds that the server's values are at any request, in sentences by the setting's name."""
+    """Return sentences, by setting, on server values that distort a comparison for any request."""
     if told.get("autovacuum", ("off", None))[0] == "on":
         return {"autovacuum": "autovacuum is on: it reads and writes in some windows and not in others"}
     return {}

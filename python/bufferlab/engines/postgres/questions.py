@@ -1,16 +1,16 @@
-"""The questions of a look to PostgreSQL: who fills shared buffers, what statements do, what else the server does.
+"""The queries by which bufferlab observes PostgreSQL: contents of shared buffers, statements, and other work.
 
-Who fills shared buffers: the view pg_buffercache has a row for each buffer
+Contents of shared buffers: the view pg_buffercache has a row for each buffer
 (contrib/pg_buffercache/pg_buffercache_pages.c). It takes each buffer's header lock for a moment, and no other lock.
 pg_filenode_relation names the relation of a file, and looks only into the catalogue of the session's database.
 
-What statements do: the extension pg_stat_statements 1.9 to 1.12 (PostgreSQL 14 to 18). Its columns follow the
-extension's version, which an upgraded cluster may have kept, not the server's. Counts are read without texts
-(`showtext` false), for which the server would read its whole file of texts. Entries are evicted when the table is full
-(entry_dealloc), and come back with new counts.
+Statements: the extension pg_stat_statements 1.9 to 1.12 (PostgreSQL 14 to 18). Its columns follow the extension's
+version, which an upgraded cluster may have kept, not the server's. Counts are read without texts (`showtext` false),
+for which the server would read its whole file of texts. Entries are evicted when the table is full (entry_dealloc), and
+come back with new counts.
 
-What else the server does (PostgreSQL 15 to 18): an account without pg_monitor sees little. Texts of other sessions'
-statements stay in the server: it returns the first words of the few kinds that matter.
+Other work (PostgreSQL 15 to 18): an account without pg_monitor sees little. Texts of other sessions' statements stay in
+the server: it returns the first words of the few kinds that matter.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from bufferlab.engines.servers.look import NotTold, Query, Question, Refusal, Ro
 from bufferlab.versions import numbers
 
 MOST_BUFFERS = 131_072
-"""The number of buffers from which on the full view of the pool is read only after a confirmation: 1 GiB."""
+"""The number of buffers (1 GiB) above which the full view of the pool is read only after the user's confirmation."""
 PAGE_S = 0.5e-6
-"""The seconds that the view takes for each buffer, with the grouping.
+"""The seconds that the view takes for each buffer, the grouping included.
 
 Versions 15 and 17 took 0.23 to 0.43 us of processor time, in pools of 128 MiB and 1 GiB.
 """
@@ -42,7 +42,7 @@ POOL_PLACE = Question(
 
 
 def pool_place(query: Query) -> str | NotTold:
-    """Return the schema of pg_buffercache, quoted by the server, or why the view cannot be asked."""
+    """Return the schema of pg_buffercache as the server quotes it, or why the view cannot be queried."""
     rows = ask(query, POOL_PLACE)
     if isinstance(rows, NotTold):
         return rows
@@ -55,7 +55,7 @@ FREE, OTHERS = "(free)", "(other databases)"
 
 
 def contents(place: str) -> Question:
-    """Return the question for the buffers of each relation. `place` is the extension's schema, quoted by the server."""
+    """Return the query for the buffers of each relation. `place` is the extension's schema as the server quotes it."""
     return Question(
         f"""
         SELECT o.kind, n.nspname AS schema, c.relname AS relation, tn.nspname AS table_schema, t.relname AS of_table,
@@ -87,7 +87,7 @@ def contents(place: str) -> Question:
 
 
 def names(row: Row) -> tuple[str, str | None]:
-    """Return the table and the index that a row's pages belong to; words in parentheses if they have no table."""
+    """Return the table and the index of a row's pages; for pages of no table, a description in parentheses."""
     if row["kind"] != "own":
         return (FREE if row["kind"] == "free" else OTHERS), None
     relation = text(row["relation"])
@@ -110,11 +110,11 @@ DATABASES = Question(
     _DATA,
     _DATA_RIGHT,
 )
-"""Each database, and the catalogs that all share. The server finds a size by asking for the size of each file."""
+"""The query for the size of each database, and of the shared catalogs. The server adds up the sizes of all files."""
 
 
 def large_indexes(pool_pages: int) -> Question:
-    """Return the question for the indexes of the session's database that are larger than the pool."""
+    """Return the query for the indexes of the session's database that are larger than the pool."""
     return Question(
         "SELECT oid::regclass::text AS name, pg_catalog.pg_stat_get_tuples_returned(oid) AS rows_read, "
         f"reltuples::float8 * {pool_pages} / relpages AS pool_rows FROM pg_catalog.pg_class "
@@ -125,7 +125,7 @@ def large_indexes(pool_pages: int) -> Question:
 
 
 UNITS_PER_S = 1e3
-"""The units of a second in pg_stat_statements, which counts times in milliseconds."""
+"""Time units per second in pg_stat_statements, which counts milliseconds."""
 _SUBJECT = "what each statement does"
 _LOAD = "shared_preload_libraries = 'pg_stat_statements' in postgresql.conf, a restart of the server, and " \
         "CREATE EXTENSION pg_stat_statements"  # fmt: skip
@@ -143,7 +143,7 @@ STATEMENTS_PLACE = Question(
 
 
 def unavailable(where: list[dict[str, object]]) -> NotTold | None:
-    """Return why statements are not counted, from the answer to STATEMENTS_PLACE; None if they are counted."""
+    """Return why statements are not counted, given the answer to STATEMENTS_PLACE; None if they are counted."""
     if not where:
         return NotTold(f"{_SUBJECT}: the database has no extension pg_stat_statements", _LOAD)
     if numbers(str(where[0]["version"])) < _OLDEST:
@@ -157,7 +157,10 @@ def unavailable(where: list[dict[str, object]]) -> NotTold | None:
 
 
 def counts(where: Row) -> Question:
-    """Return the question for the counts of each client statement; the work of functions counts for their caller."""
+    """Return the query for the counts of each client statement.
+
+    The work of a function counts for its calling statement.
+    """
     new = numbers(str(where["version"])) >= _WITH_SINCE
     read_time = "shared_blk_read_time" if new else "blk_read_time"
     since = "stats_since" if new else "NULL"
@@ -173,7 +176,7 @@ def counts(where: Row) -> Question:
 
 
 def table(where: Row) -> Question:
-    """Return the question for the number of evicted entries of the table, and the time of its last reset."""
+    """Return the query for the number of evicted entries of the table, and the time of its last reset."""
     return Question(
         f"SELECT dealloc AS evictions, stats_reset AS reset FROM {where['place']}.pg_stat_statements_info",
         _SUBJECT,
@@ -182,7 +185,7 @@ def table(where: Row) -> Question:
 
 
 def texts(where: Row, ids: Iterable[str]) -> Question:
-    """Return the question for the texts of the statements with these identifiers."""
+    """Return the query for the texts of the statements with these identifiers."""
     listed = ", ".join(one for one in sorted(ids) if _QUERY_ID.fullmatch(one))
     return Question(
         f"SELECT queryid AS id, min(query) AS text FROM {where['place']}.pg_stat_statements(true) "
@@ -204,7 +207,7 @@ MAY_SEE = Question(
     "what other sessions do",
 )
 
-# A relation's name is known only in the relation's own database.
+# A relation's name can be looked up only in its own database.
 _NAME = "CASE WHEN datname = pg_catalog.current_database() THEN relid::pg_catalog.regclass::pg_catalog.text END"
 PROGRESS = Question(
     f"""
@@ -242,7 +245,7 @@ SLOTS = Question(
 
 
 def sessions(long_s: float, own_ids: Iterable[int]) -> Question:
-    """Return the question for long transactions, backup programs and slow utility statements of other sessions.
+    """Return the query for long transactions, backup programs and slow utility statements of other sessions.
 
     Prepared transactions count as long ones; they have no session and no program.
     """

@@ -1,7 +1,7 @@
-"""Measures loaded tables and the trees of their indexes: it asks the server, then counts in the server's closed files.
+"""Measures loaded tables and their index trees: it queries the server, then counts pages in its closed files.
 
 The server names relations and their files. The pages of each level are counted in the closed cluster (bufpage.h: page
-header; nbtree.h: BTPageOpaqueData at the page's end, level at 8, flags at 12). sizes.json in the data's folder keeps
+header; nbtree.h: BTPageOpaqueData at the page's end, level at 8, flags at 12). sizes.json in the data's folder stores
 the result. The files' numbers say which relation each page of a trace belongs to.
 
 A table of PostgreSQL is a heap, and a row is found by its key through an index. The `level_pages` of a table are those
@@ -29,15 +29,15 @@ if TYPE_CHECKING:
 
 
 _SEGMENT_PAGES = 131_072
-"""RELSEG_SIZE, in pages: after 1 GiB a relation goes on in another file."""
+"""RELSEG_SIZE, in pages: a relation continues in another file after each 1 GiB."""
 _HEADER_BYTES, _POINTER_BYTES, _SPECIAL_BYTES = 24, 4, 16
 _HEADER = struct.Struct("<HHH")
-"""A page's header from byte 12: where item pointers end, where items begin, where the special space begins."""
+"""The fields of a page's header from byte 12: end of item pointers, begin of items, begin of the special space."""
 _OPAQUE = struct.Struct("<IIIHH")
 _DELETED, _META, _HALF_DEAD = 1 << 2, 1 << 3, 1 << 4
 
 OWN_SCHEMAS = r"SELECT oid FROM pg_namespace WHERE nspname NOT LIKE 'pg\_%' AND nspname <> 'information_schema'"
-"""The schemas of the workload: `public`; for a restored dump, all schemas that the dump has."""
+"""The query for the schemas of the workload: `public`, or for a restored dump all schemas of the dump."""
 _RELATIONS = f"""
 WITH ours AS ({OWN_SCHEMAS})
 SELECT c.oid::bigint, c.relname, c.relkind, coalesce(i.indrelid, 0)::bigint, coalesce(i.indisprimary, false),
@@ -58,7 +58,7 @@ _COLUMNS = ("oid", "name", "kind", "table_oid", "primary", "method", "bytes", "f
 def sizes(connection: Client, build: Build, schema: str, *, trees: bool) -> Sizes:
     """Return the bytes of the workload's tables and indexes; with `trees`, also each relation and its file.
 
-    Before: the statistics are fresh (ANALYZE).
+    The statistics must be fresh (ANALYZE).
     """
     relations = [
         dict(zip(_COLUMNS, (_plain(value) for value in row), strict=True)) for row in connection.rows(_RELATIONS)
@@ -68,7 +68,7 @@ def sizes(connection: Client, build: Build, schema: str, *, trees: bool) -> Size
 
 
 def sizes_of(relations: list[dict[str, Any]]) -> Sizes:
-    """Return the sum of these relations' bytes, with the function that counts their trees."""
+    """Return the sum of these relations' bytes, with a function that counts their trees."""
     allocated_bytes = sum(relation["bytes"] for relation in relations)
     return Sizes(allocated_bytes, {"relations": relations}, lambda data: count(data, relations))
 
@@ -101,7 +101,7 @@ def _table(table: Mapping[str, Any], key: StoredTree | None, data: Path, toast_p
 
 
 def _index(index: Mapping[str, Any], table: Mapping[str, Any], tree: StoredTree) -> dict[str, Any]:
-    # Deduplication gathers equal keys in one entry, so entries are fewer than rows.
+    # Deduplication merges equal keys into one entry, so there are fewer entries than rows.
     tree.rows = index["rows"] or tree.rows
     return tree.shape(index["name"], table["name"], tree.level_pages)
 
@@ -111,7 +111,7 @@ def _count_index(file: Path, size_bytes: int) -> StoredTree:
     for number, page in enumerate(_pages(file, size_bytes)):
         lower, upper, special = _HEADER.unpack_from(page, 12)
         if number == 0 or special != PAGE_BYTES - _SPECIAL_BYTES:
-            continue  # The meta page, or a page that was never used.
+            continue  # This is the meta page, or a page that was never used.
         _, following, level, flags, _ = _OPAQUE.unpack_from(page, special)
         if flags & (_DELETED | _META | _HALF_DEAD):
             continue
@@ -119,13 +119,13 @@ def _count_index(file: Path, size_bytes: int) -> StoredTree:
         tree.payload_bytes += special - upper
         tree.unused_bytes += upper - lower
         if level == 0:
-            # Every leaf but the right-most begins with its high key, which is not an entry.
+            # Every leaf except the right-most begins with its high key, which is not an entry.
             tree.rows += (lower - _HEADER_BYTES) // _POINTER_BYTES - bool(following)
     return tree
 
 
 def levels(file: Path, blocks: Sequence[int]) -> list[int]:
-    """Return the level of each of these pages of a closed B-tree: 0 for a leaf, and for a page that no file has."""
+    """Return the level of each of these pages of a closed B-tree; 0 for a leaf, and for a page that is in no file."""
     found = dict.fromkeys(blocks, 0)
     for segment in {block // _SEGMENT_PAGES for block in blocks}:
         path = _segment(file, segment)
@@ -142,7 +142,7 @@ def levels(file: Path, blocks: Sequence[int]) -> list[int]:
 
 
 def _count_heap(file: Path, size_bytes: int) -> tuple[int, int]:
-    """Return (bytes of rows, bytes free) of a table's heap, summed over the pages of its file."""
+    """Return (bytes of rows, free bytes) of a table's heap, summed over the pages of its file."""
     payload = unused = 0
     for page in _pages(file, size_bytes):
         lower, upper, special = _HEADER.unpack_from(page, 12)
@@ -152,7 +152,7 @@ def _count_heap(file: Path, size_bytes: int) -> tuple[int, int]:
 
 
 def _pages(file: Path, size_bytes: int) -> Any:
-    """Yield every page of a relation, through all its segments."""
+    """Yield every page of a relation, in all its segments."""
     for segment in range(-(-size_bytes // (_SEGMENT_PAGES * PAGE_BYTES))):
         with _segment(file, segment).open("rb") as opened:
             while len(page := opened.read(PAGE_BYTES)) == PAGE_BYTES:
@@ -174,12 +174,12 @@ _FIRST_OF_USERS = 16384
 
 
 def owners(database: Path, touched: NDArray[np.uint64], relations: Sequence[Sequence[int]]) -> list[OwnedPages]:
-    """Return the relations of a closed cluster that a trace touched, with their pages; the system's have one name.
+    """Return the relations of a closed cluster that a trace touched, with their pages; system relations share one name.
 
-    A page's number is its relation's place in `relations` (tablespace, database, relation, fork) times 2^32, plus its
+    A page's number is its relation's index in `relations` (tablespace, database, relation, fork) times 2^32, plus its
     number in the relation.
     """
-    import numpy as np  # Imported late: it would take a third of the time of a worker's start, and few workers need it.
+    import numpy as np  # Import late: it would take a third of a worker's start time, and few workers need it.
 
     stored = data_folder.read_sizes(database)["relations"]
     names, trees = _names(stored), {_number(one): one for one in stored if one.get("method") == "btree"}
@@ -204,7 +204,7 @@ def owners(database: Path, touched: NDArray[np.uint64], relations: Sequence[Sequ
 
 
 def elsewhere(database: Path, relations: Sequence[Sequence[int]]) -> list[int]:
-    """Return the places in `relations` of those that do not belong to the workload's database."""
+    """Return the indexes of the `relations` that do not belong to the workload's database."""
     files = [str(one["file"]) for one in data_folder.read_sizes(database)["relations"]]
     # In the default tablespace a file is base/DATABASE/FILE.
     ours = {int(Path(file).parent.name) for file in files}
@@ -217,7 +217,7 @@ def _number(relation: Mapping[str, object]) -> int:
 
 
 def _names(relations: Sequence[Mapping[str, object]]) -> dict[int, str]:
-    """Return names by the number of the relation's file: that of a table, or TABLE.INDEX for an index."""
+    """Return names by the relation's file number: a table's name, or TABLE.INDEX for an index."""
     tables = {one["oid"]: one["name"] for one in relations}
     return {
         _number(one): f"{tables[one['table_oid']]}.{one['name']}" if one["table_oid"] in tables else str(one["name"])

@@ -1,8 +1,8 @@
 """Restores a dump of pg_dump's custom format into the workload's empty database of a private server, by pg_restore.
 
-pg_restore gets the file as a descriptor that we open, so the user it runs as need not reach the file. pg_restore has no
-network and little memory, and connects as a role that owns the database and may do no more. Later runs connect as that
-role too: in PostgreSQL a trigger has the rights of the user who fires it.
+pg_restore gets the file as a descriptor that we open, so that the user it runs as need not have access to the file.
+pg_restore has no network and little memory, and connects as a role that owns the database and has no further rights.
+Later runs connect as that role too: in PostgreSQL a trigger has the rights of the user who fires it.
 """
 
 from __future__ import annotations
@@ -33,28 +33,33 @@ _LEFT_OUT = (
     "--no-owner", "--no-privileges", "--no-comments", "--no-tablespaces", "--no-publications", "--no-subscriptions",
     "--no-security-labels",
 )  # fmt: skip
-"""Options that leave entries out: those that name roles, tablespaces and other servers, which do not exist here, and
-comments, which only a superuser may set."""
+"""Options of pg_restore that skip entries of the dump.
+
+Skipped are entries that name roles, tablespaces and other servers, which do not exist here, and comments, which only a
+superuser may set.
+"""
 _GRANTED = ("pg_monitor", "pg_checkpoint")
-"""The roles that the counters of a run need."""
+"""The roles whose rights a run needs to read its counters."""
 _LIMITS = {
     resource.RLIMIT_AS: 2 * GIB,
     resource.RLIMIT_FSIZE: 16 * MIB,
     resource.RLIMIT_CORE: 0,
 }
-"""The limits of pg_restore: a damaged archive may ask for any memory, and code of a dump may raise endless warnings."""
+"""The resource limits of pg_restore. A damaged archive may request any memory, and a dump's code may warn endlessly."""
 _POLL_SECONDS = 0.1
 _ERROR = re.compile(r"^pg_restore: error: (.*)$", re.MULTILINE)
 _TOLERATED = re.compile(r'unrecognized configuration parameter "(?:transaction_timeout|idle_session_timeout)"')
-"""The errors that do not fail a restore: of settings that a pg_restore newer than the server sets
-(_doSetFixedOutputState)."""
+"""Matches errors that do not fail a restore.
+
+They concern settings that only a pg_restore newer than the server sets (_doSetFixedOutputState).
+"""
 _VALUE = re.compile(
     r"(?P<known>\b(?:relation|schema|type|role|extension|function|language|column|constraint|database|index|table|"
     r'collation|operator|parameter|view|sequence|trigger|method|class|aggregate|server|library)(?: name)?:? "[^"]*")'
     r'|".*"',
     re.DOTALL,
 )
-"""A quoted name, or a message's text from a quoted value to its last quote: PostgreSQL escapes no quotes in a value."""
+"""Matches a quoted name, or a message from a quoted value to its last quote: PostgreSQL escapes no quotes in values."""
 _SYSTEM_DATABASES = (control.SYSTEM_DATABASE, "template1")
 
 
@@ -63,12 +68,12 @@ def restore(
 ) -> tuple[str, str]:
     """Restore the dump; return the login of the role that owns the data.
 
-    Before: the server has the empty database and its extensions. Raises EngineFailure in the words of pg_restore, and
-    EnvironmentLackingError when no pg_restore here reads the dump.
+    The server must already have the empty database and its extensions. Raises EngineFailure in the words of pg_restore,
+    and EnvironmentLackingError if no pg_restore here can read the dump.
     """
     program = pg_restore(build, dump.head(build))
     login = (restoring.USER, secrets.token_urlsafe(24))
-    for database in _SYSTEM_DATABASES:  # Done first: later no user logs in who has the rights to vacuum them.
+    for database in _SYSTEM_DATABASES:  # Do this first: later, no user with the rights to vacuum them logs in.
         with closing(server.connect(database, patient=True)) as connection:
             connection.rows("VACUUM (FREEZE, ANALYZE)")
     with closing(server.connect()) as connection:
@@ -111,7 +116,7 @@ def _run(
     program: Build, connection: str, dump: Dump, home: Path, owner: tuple[int, int] | None, wait: OnWait
 ) -> None:  # fmt: skip
     log = home / "restore.log"
-    log.unlink(missing_ok=True)  # The log is read for errors, so those of an earlier restore must not be in it.
+    log.unlink(missing_ok=True)  # The log is read for errors, so it must not contain those of an earlier restore.
     with open_log(log, owner) as output, dump.path.open("rb") as archive:
         running = child_process.start(
             [str(program.binary), "--dbname", connection, *_LEFT_OUT],
@@ -131,7 +136,7 @@ def _run(
     if errors := _errors(log):
         what = f"pg_restore cannot restore the dump: {_VALUE.sub(_hidden, errors[0])}"
         raise EngineFailure("usage", what, str(dump.path), _hint(errors[0]))
-    # pg_restore also ends with 1 after an error that we tolerate.
+    # pg_restore also exits with 1 after a tolerated error.
     if code != 0 and not _ERROR.search(_text(log)):
         what = f"pg_restore ended without a word ({ended_by(code)})"
         raise EngineFailure("usage", what, str(dump.path), "is the dump damaged? try: pg_restore -l")
@@ -143,19 +148,22 @@ def _limit(pid: int) -> None:
 
 
 def _text(log: Path) -> str:
-    """Return a log's text, up to the limit of its file. No link is followed: the server's user may put one there."""
+    """Return a log's text, up to the limit of its file.
+
+    Symbolic links are not followed: the server's user may create one.
+    """
     descriptor = os.open(log, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     with os.fdopen(descriptor, "rb") as file:
         return (file.read(_LIMITS[resource.RLIMIT_FSIZE]) or b"").decode("utf-8", "replace")
 
 
 def _errors(log: Path) -> Sequence[str]:
-    """Return the errors in a log of pg_restore, without those that change nothing."""
+    """Return the errors in a log of pg_restore, without harmless ones."""
     return [said for said in _ERROR.findall(_text(log)) if not _TOLERATED.search(said)]
 
 
 def _hidden(found: re.Match[str]) -> str:
-    """Return a quoted word of a message as it is when it is a name, and hidden when it may be a value."""
+    """Return a quoted word of a message unchanged if it is a name, and masked if it may be a value."""
     return found[0] if found["known"] else '"..."'
 
 
@@ -170,7 +178,7 @@ def _hint(error: str) -> str:
     if "end of file" in error or "could not read" in error or "out of memory" in error:
         return "the dump was cut short or is damaged: write it again"
     if "unrecognized parameter" in error:
-        # An example is pg_attver, which 15.20 keeps with each column: older pg_dumps take it for the user's option.
+        # An example is pg_attver, which 15.20 stores with each column: older pg_dumps mistake it for the user's option.
         return (
             "the dumped server has an option that this one does not know: dump with a pg_dump as new as that server's "
             "last update, which leaves it out; or choose as new a server by --server"

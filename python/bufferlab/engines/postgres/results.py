@@ -31,19 +31,19 @@ from bufferlab.results.drift import DEVICE_PAGE_BYTES
 #: longer. A New-Order got 373 pages after 30 s of warm-up, 385 after 3 s (PostgreSQL 15.18).
 PAGE_GETS_LIMIT = 0.05
 COMMITS_LIMIT = 0.0
-#: An upper bound on the queries per second of the watching connection, each a separate transaction.
+#: An upper bound on the queries per second of the connection that reads counters. Each query is a separate transaction.
 WATCHING_PER_S = 40.0
 IO_LIMIT = 0.02
-#: From 17 on a session may find, just before a read, that another session has read the page meanwhile. It has counted
-#: this read in pg_stat_database already (bufmgr.c, WaitReadBuffers). Such reads were 0.9 % of all for eight sessions
-#: that scanned one table on 17.2, and 0.4 % for four with parallel workers; 1.7 % on 18.0, up to 5.3 % on 18.6 and up
-#: to 13 % on 19rc1.
+#: From 17 on a session may find, just before a read, that another session has read the page meanwhile. pg_stat_database
+#: has then already counted the read (bufmgr.c, WaitReadBuffers). Such reads were 0.9 % of all for eight sessions that
+#: scanned one table on 17.2, and 0.4 % for four with parallel workers; 1.7 % on 18.0, up to 5.3 % on 18.6 and up to 13
+#: % on 19rc1.
 COUNTED_AGAIN = 0.15
 TABLES_LIMIT = 0.05
 OF_CHECKPOINTS = frozenset(("max_wal_size", "checkpoint_timeout", "checkpoint_completion_target"))
 LEAST_CHECKPOINTS = 3
 
-#: Settings that change where pages are and when they are written, but not which pages are asked for.
+#: Settings that change where pages are and when they are written, but not which pages are requested.
 SAME_WORK = frozenset(
     """memory_limit effective_io_concurrency maintenance_io_concurrency bgwriter_delay bgwriter_lru_maxpages
     bgwriter_lru_multiplier bgwriter_flush_after backend_flush_after checkpoint_timeout checkpoint_completion_target
@@ -54,9 +54,9 @@ SAME_WORK = frozenset(
 
 
 def _commits(runs: Sequence[MeasuredRun]) -> Check:
-    """Check that the server committed every transaction that the drivers saw committed, and no others.
+    """Check that the server committed exactly the transactions that the drivers saw committed.
 
-    The server's count includes the watching connection's queries: a few for each sample.
+    The server's count includes the queries of the connection that reads counters: a few for each sample.
     """
     title = "Transactions committed by the server = those the drivers saw, and few of the watching connection"
 
@@ -69,7 +69,8 @@ def _commits(runs: Sequence[MeasuredRun]) -> Check:
         if run.run.workload["name"] == "script":
             return Off(run, None, "a script's transaction may be several of the server's")
         more = server.value - ours.value
-        # Each connection is made to report its counters in a separate transaction, which is subtracted again.
+        # Each connection publishes its counters in a separate transaction, and the core subtracts these. So the count
+        # may be too small by one for each connection.
         more = min(0.0, more + run.connections) if more < 0 else more
         beyond = max(0.0, more - WATCHING_PER_S * ((run.window.seconds or 0.0) + 2))
         return Off(run, max(-more, beyond) / ours.value if more < 0 or beyond else 0.0, "less" if more < 0 else "more")
@@ -79,7 +80,7 @@ def _commits(runs: Sequence[MeasuredRun]) -> Check:
 
 @touching("reads", "inside")
 def _io_reads(runs: Sequence[MeasuredRun]) -> Check:
-    """Compare the pages read that pg_stat_io and pg_stat_database count in different places (bufmgr.c)."""
+    """Compare the page reads of pg_stat_io and pg_stat_database, which the server counts separately (bufmgr.c)."""
     title = "Pages read by pg_stat_io = by pg_stat_database, which counts some twice where sessions meet"
 
     def off(run: MeasuredRun) -> Off:
@@ -103,7 +104,7 @@ def _of_tables(runs: Sequence[MeasuredRun]) -> Check:
 
 @touching("device", "inside")
 def _device_split(runs: Sequence[MeasuredRun]) -> Check:
-    """Check that reads split into page cache and device.
+    """Check that reads can be split into page cache and device.
 
     If not, the kernel reads ahead or other programs use the device.
     """
@@ -124,7 +125,7 @@ def _device_split(runs: Sequence[MeasuredRun]) -> Check:
 
 @touching("device", "times", "inside")
 def _device_steady(runs: Sequence[MeasuredRun]) -> Check:
-    """Check that the page cache had settled. The gate that ends a warm-up sees only shared buffers."""
+    """Check that the page cache had become steady. The gate that ends a warm-up sees only shared buffers."""
     name = "steady_page_cache"
     title = "Pages from the device per transaction stood still in the measured window (last third over first)"
     bounded = [run for run in runs if run.divides_memory and not run.direct]
@@ -137,7 +138,7 @@ def _device_steady(runs: Sequence[MeasuredRun]) -> Check:
 
 @touching("writes")
 def _checkpoints(runs: Sequence[MeasuredRun]) -> Check:
-    """Check that each window of a sweep of checkpoints' settings has three checkpoints or more.
+    """Check that each window has three checkpoints or more, if a sweep varies settings of checkpoints.
 
     Pages that wait for the next checkpoint are not yet written when a window ends.
     """
@@ -177,7 +178,7 @@ RESULTS = EngineResults(
     },
     checks=CHECKS,
     reads_directly=lambda run: "data" in str(run.knob("debug_io_direct")).split(","),
-    # Up to 19 only reads are asynchronous (storage/aio, README.md).
+    # Up to 19 only reads are asynchronous, not writes (storage/aio, README.md).
     writes_by_calls=True,
     is_server=True,
     log="wal_log_bytes",
@@ -189,12 +190,13 @@ RESULTS = EngineResults(
         "checkpoint_timeout": SettingWords("checkpoint_timeout", "checkpoint_timeout (s)", count="writes"),
     },
     same_work=SAME_WORK,
-    # The bytes of a whole page in the log follow from how these grow together (models/managers/dirty_buffers.py).
+    # The bytes of a full-page image in the log are derived from how these counters grow together
+    # (models/managers/dirty_buffers.py).
     courses=frozenset(
         one.name for one in (Views.postgres_wal_bytes, Views.postgres_wal_records, Views.postgres_wal_fpi)
     ),
     page_gets_limit=PAGE_GETS_LIMIT,
-    # The server's processes publish their counters up to a second late: misses and transactions at once.
+    # The server's processes publish their counters up to a second late, misses and transactions together.
     own_work=("postgres_database_xact_commit", "postgres_database_xact_rollback"),
     # A session publishes its counts at most once a second (pgstat.c: PGSTAT_MIN_INTERVAL).
     counts_late_s=1.0,

@@ -1,9 +1,9 @@
-"""Keeps the one database that bufferlab owns on a PostgreSQL server that runs already.
+"""Manages the one database that bufferlab owns on an already running PostgreSQL server.
 
-The database's comment claims it. The comment lists the relations that bufferlab made, and says which data they hold and
-whether transactions have changed these since. A database with any other relation belongs to another user, at least in
-part: bufferlab refuses it and touches nothing in it. The mark is a comment because every account may read one, and
-because the workload's own queries would find a table.
+The database's comment claims it. The comment lists the relations that bufferlab created, and says which data they hold
+and whether transactions have changed these since. A database with any other relation belongs to another user, at least
+in part: bufferlab refuses it and touches nothing in it. The mark is a comment because every account may read one, and
+because the workload's own queries would see a marker table.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ WHERE c.relkind IN ('r', 'p', 'v', 'm', 'S', 'f') AND n.nspname NOT LIKE 'pg\\_%
   AND NOT EXISTS (SELECT FROM pg_depend d WHERE d.objid = c.oid AND d.deptype IN ('e', 'i', 'a'))
 ORDER BY 1, 2
 """
-"""Asks for the tables, views and sequences that belong to no catalogue, no extension and no column."""
+"""The query for the tables, views and sequences that belong to no catalogue, no extension and no column."""
 _OBJECTS = r"""
 WITH ours AS (
   SELECT oid FROM pg_namespace WHERE nspname NOT LIKE 'pg\_%' AND nspname <> 'information_schema'
@@ -58,7 +58,7 @@ SELECT pg_describe_object(class, oid, 0) || coalesce(more, '') FROM there
 WHERE NOT EXISTS (SELECT FROM pg_depend d WHERE d.classid = class AND d.objid = there.oid AND d.deptype = 'e')
 ORDER BY 1
 """
-"""Asks for all that a database holds beyond its catalogue and its extensions, in words."""
+"""The query for everything that a database contains besides its catalogue and its extensions, in words."""
 _GREAT = """
 SELECT rolsuper OR rolcreaterole OR rolreplication OR rolbypassrls OR EXISTS (
   SELECT FROM pg_auth_members m JOIN pg_roles g ON g.oid = m.roleid
@@ -66,7 +66,7 @@ SELECT rolsuper OR rolcreaterole OR rolreplication OR rolbypassrls OR EXISTS (
     ('pg_monitor', 'pg_read_all_settings', 'pg_read_all_stats', 'pg_stat_scan_tables', 'pg_checkpoint')
 ) FROM pg_roles r WHERE rolname = session_user
 """
-"""Asks whether the user has more rights than it needs: code that runs in its session might use them."""
+"""The query whether the user has more rights than it needs: code that runs in its session might misuse them."""
 _MAY_CREATE = r"""
 SELECT pg_get_userbyid(who) FROM (
   SELECT datdba AS who FROM pg_database WHERE datname = current_database()
@@ -79,20 +79,26 @@ WHERE who = 0 OR NOT EXISTS (
 )
 ORDER BY 1
 """
-"""Who, except superusers and the session's user, may make functions and triggers in the database; 0 is everybody."""
+"""The query for the accounts that may create functions and triggers in the database; 0 means everybody.
+
+Superusers and the session's own user are left out.
+"""
 _CLIENTS = "FROM pg_stat_activity WHERE usesysid IS NOT NULL AND datid IS NOT NULL AND leader_pid IS NULL"
 _BUSY = f"""
 SELECT count(*) FILTER (WHERE state IS NULL OR state = 'disabled'),
   count(*) FILTER (WHERE state <> 'idle' OR state_change > clock_timestamp() - make_interval(secs => %s))
 {_CLIENTS} AND pid <> pg_backend_pid()
 """
-"""How many other clients hide their work (pg_read_all_stats shows it), and how many worked in the last seconds."""
+"""The query for two numbers of other clients: those whose work is hidden from us, and those that worked recently.
+
+With pg_read_all_stats no work is hidden. "Recently" means in the last seconds.
+"""
 _KINDS = {"v": "VIEW", "m": "MATERIALIZED VIEW", "f": "FOREIGN TABLE", "r": "TABLE", "p": "TABLE", "S": "SEQUENCE"}
-"""The words of DROP by kind of relation (relkind), in the order in which relations can be dropped."""
+"""The keyword for DROP by relation kind (relkind), in an order in which relations can be dropped."""
 
 
 class PostgresRun(FamilyRun):
-    """The way to run in a database of a PostgreSQL server that runs already."""
+    """The way to run in a database of an already running PostgreSQL server."""
 
     read_only = ("25006",)
     """The code of read_only_sql_transaction."""
@@ -123,7 +129,7 @@ class PostgresRun(FamilyRun):
         return None if hidden else int(busy)
 
     def lock(self, connection: Client, database: str, seconds: float) -> bool:
-        """Take the database's advisory lock until the connection ends; return False if another one keeps it."""
+        """Take the database's advisory lock until the connection ends; return False if another connection holds it."""
         deadline = time.monotonic() + seconds
         while connection.rows(f"SELECT {_LOCK}", (database,)) != [(True,)]:
             if time.monotonic() > deadline:
@@ -132,7 +138,7 @@ class PostgresRun(FamilyRun):
         return True
 
     def make_sure_of(self, address: Address) -> None:
-        """Make the database if it does not exist. Raises EngineFailure when the account may not make it."""
+        """Create the database if it does not exist. Raises EngineFailure if the account may not create it."""
         with closing(connect(address, control.SYSTEM_DATABASE)) as connection:
             if connection.rows("SELECT 1 FROM pg_database WHERE datname = %s", (address.schema,)):
                 return
@@ -147,10 +153,10 @@ class PostgresRun(FamilyRun):
                 ) from error
 
     def require_safe(self, address: Address) -> None:
-        """Raise EngineFailure when code of others could run in the database with more rights than the database needs.
+        """Raise EngineFailure if code of other accounts could run in the database with more rights than it needs.
 
         SET ROLE and SET SESSION AUTHORIZATION would not stop such code, which can RESET them. So the user must log in
-        with few rights, or be the only one who may make functions there.
+        with few rights, or be the only one who may create functions there.
         """
         # Only pg_catalog is on the search path, so that no object of the database is found by its name.
         with closing(connect(address, search_path="pg_catalog")) as connection:
@@ -168,18 +174,18 @@ class PostgresRun(FamilyRun):
             )
 
     def objects(self, connection: Client, database: str = "") -> list[str]:
-        """Return all that the database holds beyond its catalogue and its extensions, in words; tables with columns."""
+        """Return everything in the database besides its catalogue and extensions, in words; tables with columns."""
         return [str(said) for (said,) in connection.rows(_OBJECTS)]
 
     def require_ours(self, connection: Client, address: Address) -> dict[tuple[str, str], str]:
         """Return the database's relations with their kinds. Raise EngineFailure unless all of them are ours.
 
-        Also raise it for code, an index or another object that the load of these relations did not make.
+        Also raise it for stored code, an index or another object that the load of these relations did not create.
         """
         mark = self.marked(connection, address.schema)
         found = connection.rows(_RELATIONS)
         ours = _names(connection, mark.made if mark else ())
-        # Others may have written the list, but only our role makes relations that our role owns.
+        # Another account may have written the list, but only our role creates relations that our role owns.
         theirs = [name for schema, name, _, is_ours in found if (schema, name) not in ours or not is_ours]
         require_none(theirs, address, FORM)
         require_as_loaded(self.objects(connection), mark, address, FORM)
@@ -188,12 +194,13 @@ class PostgresRun(FamilyRun):
     def claim(self, connection: Client, address: Address) -> None:
         """Claim the database and empty it.
 
-        Raises EngineFailure when another user owns something in it or needs our tables, or when the account may not
+        Raises EngineFailure if another user owns something in it or depends on our tables, or if the account may not
         drop the tables.
         """
         there = self.require_ours(connection, address)
         try:
-            # All or nothing. DROP fails if an object of another user depends on our tables (a function, a rule).
+            # All or nothing. DROP fails if an object of another user, such as a function or a rule, depends on our
+            # tables.
             connection.rows("BEGIN")
             for word in dict.fromkeys(_KINDS.values()):
                 if names := [control.identifier(*name) for name, kind in there.items() if _KINDS[kind] == word]:
@@ -214,12 +221,12 @@ class PostgresRun(FamilyRun):
             ) from error
 
     def mark(self, connection: Client, database: str, mark: SchemaMark) -> None:
-        """Record in the comment which data the database holds, the changes to them, and the objects made for them."""
+        """Write into the comment which data the database holds, their changes, and the objects created for them."""
         told = {"data_id": mark.data_id, "state": mark.state, "made": mark.made, "objects": mark.objects}
         connection.change(f"COMMENT ON DATABASE {control.identifier(database)} IS %s", (_BEGIN + json.dumps(told),))
 
     def marked(self, connection: Client, database: str) -> SchemaMark | None:
-        """Return the mark from the database's comment; None if the comment is not a mark as `mark` writes it."""
+        """Return the mark from the database's comment; None if the comment is not a well-formed mark."""
         query = "SELECT shobj_description(oid, 'pg_database') FROM pg_database WHERE datname = %s"
         comment = str(next(iter(connection.rows(query, (database,))), ("",))[0])
         try:
@@ -233,7 +240,7 @@ class PostgresRun(FamilyRun):
 def _names(connection: Client, made: tuple[str, ...]) -> set[tuple[str, ...]]:
     """Return (schema, name) of each relation in `made`.
 
-    A relation named without a schema was made in the first schema on the session's search path.
+    A relation named without a schema was created in the first schema on the session's search path.
     """
     ((first,),) = connection.rows("SELECT current_schema()")
     whole = [parts_of(name, folds=True) for name in made]

@@ -1,4 +1,4 @@
-"""Looks at a PostgreSQL server that runs already: rights, role, poolers before it. Changes nothing."""
+"""Surveys an already running PostgreSQL server: rights, replication role, poolers. Changes nothing."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def survey(address: Address) -> Survey:
 
 
 def managed(settings: Collection[str], *, is_aurora: bool = False) -> str:
-    """Return the service that runs a server with these settings; "" if no known sign shows one.
+    """Return the managed service that runs a server with these settings; "" if no known sign shows one.
 
     >>> managed(["rds.extensions"]), managed(["cloudsql.iam_authentication"]), managed(["shared_buffers"])
     ('Amazon RDS', 'Google Cloud SQL', '')
@@ -107,12 +107,15 @@ def _roles(connection: Client) -> tuple[str, ...]:
 
 
 def _proxy(connection: Client, pid: int) -> str:
-    """Return the pooler that answers in the server's place; "" for none. Its cancel key is not the server's pid."""
+    """Return the pooler that answers in place of the server; "" for none.
+
+    A pooler's cancel key is not the server's PID.
+    """
     return "" if connection.id == pid else "a pooler, such as pgbouncer,"
 
 
 def _nulls(connection: Client, *, is_super: bool) -> tuple[str, ...]:
-    """Return in words which figures are missing because of the server's version, extensions or rights."""
+    """Return in words which metrics are missing because of the server's version, extensions or rights."""
     said = []
     there = {str(name) for (name,) in connection.rows("SELECT name FROM pg_available_extensions")}
     for name, words in ((control.CHECKS, "checks of the trees"), (control.COUNTERS, "what fills the pool")):
@@ -127,9 +130,9 @@ def _nulls(connection: Client, *, is_super: bool) -> tuple[str, ...]:
 
 
 def _is_here(address: Address, pid: int) -> bool | None:
-    """Return whether the server is on this host; None if that is not known.
+    """Return whether the server is on this host; None if that is unknown.
 
-    It is here if the address is a socket, or if its process for our connection shows our account in its title.
+    It is here if the address is a socket, or if a local process for our connection shows our account in its title.
     """
     if not whereabouts.may_be_here(address):
         return False

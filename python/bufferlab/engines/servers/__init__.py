@@ -1,1 +1,1 @@
-"""The parts that private servers of every family share: builds and fetching, conditions, a limit on memory."""
+"""Code that private servers of every family share: builds and fetching, consistency conditions, a memory limit."""

@@ -1,7 +1,7 @@
 """The behaviour of every engine that is a server: loads, runs and checks databases on private servers, of any family.
 
 A database is a directory: the server owns data/, bufferlab owns auth.json and sizes.json. The server's socket, log and
-configuration are in ../server, so they do not belong to the data. Jobs on a server that runs already are handed to
+configuration are in ../server, so they do not belong to the data. Jobs on an already running server go to
 `RunningHost`. This module has neither a measuring loop nor SQL.
 """
 
@@ -53,12 +53,12 @@ _STOP_SECONDS = 300.0
 class ServerBehaviour(Host, Behaviour):
     """The behaviour of the engine of one family; `load`, `run`, `check` and `cancel` are called in the worker.
 
-    It starts a server for each load, run or check, on separate data. If the knob `server` is a URL, the job goes to the
-    server that runs there already.
+    It starts a server for each load, run or check, on separate data. If the knob `server` is a URL, the job uses the
+    already running server there.
     """
 
     _interrupted: PrivateServer | None = None
-    """The server that a request to stop kills, while it checks data or restores a dump; else None."""
+    """The server that `cancel` kills, while it checks data or restores a dump; else None."""
 
     def __init__(self, family: Family) -> None:
         super().__init__(family)
@@ -66,13 +66,13 @@ class ServerBehaviour(Host, Behaviour):
         self._running = RunningHost(family, self.cancelled)
 
     def _build(self, knobs: Mapping[str, Any]) -> Build:
-        """Return the build that the knobs name; raise EnvironmentLackingError when it is missing."""
+        """Return the build that the knobs name; raise EnvironmentLackingError if it is missing."""
         return self.family.find(str(knobs.get("server", ON_PATH)))
 
     def find(self) -> Found:
         """Return the first server on PATH or in the system's folders, or else the newest fetched one.
 
-        Raise EnvironmentLackingError without one.
+        Raise EnvironmentLackingError if there is none.
         """
         build = self.family.find(ON_PATH)
         return Found(build.version, native().core_version(), str(build.binary))
@@ -84,7 +84,7 @@ class ServerBehaviour(Host, Behaviour):
         return user.server_user()
 
     def check_directory(self, directory: Path, knobs: NativeKnobs) -> list[HostCheck]:
-        """Return the checks whether the server's user can reach the directory, and whether it suits the knobs."""
+        """Check whether the server's user can reach the directory, and whether the directory suits the knobs."""
         if is_url(knobs.get("server")):
             return self._running.check_directory(directory, knobs)
         try:
@@ -95,7 +95,7 @@ class ServerBehaviour(Host, Behaviour):
         return [reached, *self.family.checks_of_directory(directory, knobs), *host_settings.checks(directory, knobs)]
 
     def load(self, job: Mapping[str, Any], on_event: OnEvent) -> dict[str, Any]:
-        """Make a data directory, load the workload or restore the dump, and stop the server cleanly.
+        """Create a data directory, load the workload or restore the dump, and stop the server cleanly.
 
         Return the core's answer; {} for a dump.
         """
@@ -105,7 +105,7 @@ class ServerBehaviour(Host, Behaviour):
         build, owner = self._build(knobs), user.server_user()
         dump = Dump.of(job)
         if dump:
-            dump.head(build)  # Checked first, so that a refusal does not come after minutes of work.
+            dump.head(build)  # Check this first, so that a refusal does not come after minutes of work.
         settings = {**family.settings(build, knobs, "load"), **(family.quiet if dump else {})}
         user.require_reachable(database.parent, owner)
         database.mkdir(mode=0o700)
@@ -143,7 +143,7 @@ class ServerBehaviour(Host, Behaviour):
     ) -> Identity:
         """Restore a dump while `RoomWatch` watches the disk; return the identity with the login for the data.
 
-        Raises EngineFailure when the restore fails, a stop was asked for, or the disk is nearly full.
+        Raises EngineFailure if the restore fails, `cancel` was called, or the disk is nearly full.
         """
         room = RoomWatch(server.home)
 
@@ -167,10 +167,10 @@ class ServerBehaviour(Host, Behaviour):
         return replace(identity, user=login[0], password=login[1], restored=True)
 
     def run(self, job: Mapping[str, Any], on_event: OnEvent) -> dict[str, Any]:
-        """Start a server with the knobs, read them back, let the core drive, and stop the server.
+        """Start a server with the knobs, read them back, let the core run the workload, and stop the server.
 
-        Return the core's answer, with the settings that ran. Raises EngineFailure for data of another version or page
-        size, and for an external program that the family does not take.
+        Return the core's answer, with the settings in effect. Raises EngineFailure for data of another version or page
+        size, and for an external program that the family does not support.
         """
         family, database, knobs = self.family, Path(job["database"]), job["knobs"]
         if job.get("program") and not family.program:
@@ -206,7 +206,7 @@ class ServerBehaviour(Host, Behaviour):
             server.require_alive()
             memory = {**(limit.taken() if limit else {}), **family.memory(server.connect, knobs)}
             if self.cancelled.is_set():
-                # This copy is not read any more; writing its dirty pages back would only take time.
+                # This copy is not read again; writing its dirty pages back would only take time.
                 server.abandon()
         return {
             **result,
@@ -221,7 +221,7 @@ class ServerBehaviour(Host, Behaviour):
     def check(self, job: Mapping[str, Any], on_event: OnEvent) -> dict[str, Any]:
         """Start a server on the closed data and check the consistency conditions; return {seconds, conditions}.
 
-        A server whose data nothing uses later is killed, because a clean stop would only take time.
+        A server whose data are not used later is killed, because a clean stop would only take time.
         """
         family, database = self.family, Path(job["database"])
         if is_existing(database):
@@ -247,23 +247,26 @@ class ServerBehaviour(Host, Behaviour):
                 self._interrupted = None
 
     def cancel(self) -> None:
-        """Ask for a stop. The core stops at the next transaction, a check or restore at once: its server is killed."""
+        """Ask for a stop. The core stops at the next transaction.
+
+        A check or a restore stops at once: its server is killed.
+        """
         self.cancelled.set()
         if (server := self._interrupted) is not None:
             server.abandon()
         native().cancel()
 
     def _server(self, build: Build, database: Path, on_event: OnEvent, **given: Any) -> PrivateServer:
-        """Return a server that is not yet started. `given` are further keyword arguments of `PrivateServer`."""
+        """Return a server that is not started yet. `given` are more keyword arguments of `PrivateServer`."""
         whole = {"stop_seconds": _STOP_SECONDS, "user": user.server_user(), "on_wait": self.patience(on_event), **given}
         return PrivateServer(self.family, build, database / "data", database.parent / "server", **whole)
 
     def _quiet(self, settings: Mapping[str, str], identity: Identity) -> dict[str, str]:
-        """Return the settings; for a user's own data, with those that keep the data's values out of the log."""
+        """Return the settings; for a user's own data, add those that keep values of rows out of the log."""
         return {**settings, **(self.family.quiet if identity.restored else {})}
 
     def _same_build(self, identity: Identity) -> Build:
-        """Return the build that made the data, or another of the same version when that build has gone."""
+        """Return the build that created the data, or another of the same version if that build is missing."""
         try:
             build = self.family.find(identity.server)
         except BufferlabError:
@@ -272,7 +275,7 @@ class ServerBehaviour(Host, Behaviour):
         return build
 
     def _end_load(self, server: PrivateServer, build: Build) -> Sizes:
-        """Finish a load, so that no run pays for it; return the sizes of the loaded tables."""
+        """Finish a load's background work, so that no run pays for it; return the sizes of the loaded tables."""
         try:
             self.family.settle(server.address)
         except EngineFailure as error:
@@ -281,7 +284,7 @@ class ServerBehaviour(Host, Behaviour):
             return self.family.sizes(connection, build, DATABASE, trees=True)
 
     def _run_job(self, job: Mapping[str, Any], server: PrivateServer, frames: int) -> dict[str, Any]:
-        """Return the core's job, with the external program that drives instead of the core's drivers, if any."""
+        """Return the core's job. If an external load generator runs the transactions, the job names it."""
         data = str(Path(job["database"]) / "data")
         whole = self.run_job(job, server.address, frames, pid=server.pid, data=data)
         external = job.get("program")
@@ -292,7 +295,10 @@ class ServerBehaviour(Host, Behaviour):
         return whole
 
     def data_recipe(self, knobs: NativeKnobs, workload: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the server's version, the deciding knobs, schema, loader, and the workload with its scale and seed."""
+        """Return the server's version, the knobs that affect data, the schema, the loader, and the workload.
+
+        The workload includes its scale and seed.
+        """
         if dump := workload.get("dump"):
             return self._dump_recipe(knobs, workload, dump)
         job = {name: value for name, value in workload.items() if name != "version"}
@@ -303,7 +309,7 @@ class ServerBehaviour(Host, Behaviour):
             "schema_sha256": hashlib.sha256(recipe["schema_sql"].encode()).hexdigest(),
             "loader_version": recipe["loader_version"],
             "knobs": self.family.recipe(knobs),
-            # Data on one running server are not those on another, even of the same version.
+            # The data on one running server are not those on another, even of the same version.
             **({"server": server} if is_url(server) else {}),
             "workload": {name: value for name, value in workload.items() if name not in ("source", "text")},
         }
@@ -345,7 +351,7 @@ class ServerBehaviour(Host, Behaviour):
         return self._running.preflight(server, wanted)
 
     def require_page_trace(self, knobs: NativeKnobs) -> None:
-        """Raise SpecError for a running server, an unknown build, or knobs that make it get pages at unknown places.
+        """Raise SpecError for a running server, an unknown build, or knobs that add page gets at unknown places.
 
         Raise EnvironmentLackingError if the build is missing or this host cannot trace.
         """
@@ -360,7 +366,7 @@ class ServerBehaviour(Host, Behaviour):
         return page_sites.find(self.family.page_sites_table, self._build(knobs)).cost_is_shown
 
     def abilities(self, directory: Path) -> list[HostCheck]:
-        """Return for each fetched build of the flavour whether its page accesses can be recorded."""
+        """Check for each fetched build of the flavour whether its page accesses can be recorded."""
         return [
             self._traceable(manifest.parent.name)
             for manifest in sorted(servers_root().glob(f"{self.family.flavour}-*/{MANIFEST}"))
@@ -384,5 +390,5 @@ class ServerBehaviour(Host, Behaviour):
 
 
 def _note_of_script(build: Build) -> dict[str, str]:
-    """Return the note, for the run's answer, that a script named the server; {} for any other server."""
+    """Return a note for the run's answer if the user named the server by a script; {} for any other server."""
     return {"server": f"{build.binary}, which {build.script} starts; the script was not run"} if build.script else {}

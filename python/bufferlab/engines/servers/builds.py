@@ -1,4 +1,4 @@
-"""Builds of servers that can be run: the types. Starts no server and fetches nothing."""
+"""The types that describe builds of servers. This file starts no server and fetches nothing."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ from bufferlab.versions import numbers
 Flavour = Literal["mysql", "mariadb", "postgres"]
 
 Ask = Callable[[Path, Path | None], tuple[str, Flavour]]
-"""Returns the (version, flavour) that a binary with these libraries prints; raises EnvironmentLackingError."""
+"""A function that returns the (version, flavour) that a binary prints, given its libraries.
+
+It raises EnvironmentLackingError for a binary that is not such a server.
+"""
 
 
 @dataclass(frozen=True)
@@ -23,36 +26,36 @@ class Build:
     ALSO_PRINTED: ClassVar = ("untried",)
 
     name: str
-    """The name by which the build was asked for: a fetched server's name, `path`, or the path of the binary."""
+    """The name that selects the build: a fetched server's name, `path`, or the path of the binary."""
     flavour: Flavour
     version: str
     """The version as the server reports it: 5.7.22, 17.2, 19rc1."""
     binary: Path
     share: Path | None = None
-    """For MySQL and MariaDB: the folder with english/errmsg.sys and the system tables' SQL; None: the server's own."""
+    """For MySQL and MariaDB: the folder with english/errmsg.sys and the system tables' SQL; None for the default."""
     libraries: Path | None = None
-    """The folder of shared libraries that came with the server; None if none came with it."""
+    """The folder of shared libraries that are part of the package; None if it has none."""
     system_tables: Path | None = None
-    """A data directory to copy the system tables from; None for builds that make them, which MySQL 5.6 cannot."""
+    """A data directory to copy the system tables from; None for builds that create them, which MySQL 5.6 cannot do."""
 
     tried: str | None = None
-    """The version that bufferlab was tried with, if the package may hold a newer one; None: it is always `version`."""
+    """The version with which bufferlab was tested, if the package may hold a newer one; None if it is `version`."""
     script: Path | None = None
-    """The script that was named in the binary's place, and is not run; None if the binary was named."""
+    """The script that the user named in place of the binary, and that is not run; None if the user named the binary."""
 
     @property
     def untried(self) -> bool:
-        """Whether bufferlab was only tried with another version of this package."""
+        """Whether bufferlab was tested only with another version of this package."""
         return self.tried not in (None, self.version)
 
     @property
     def is_release(self) -> bool:
-        """Whether the version is a release, and no beta or release candidate of one."""
+        """Return whether the version is a final release, not a beta or release candidate."""
         return not re.search(r"[0-9](?:alpha|beta|rc|devel)", self.version)
 
     @property
     def numbers(self) -> tuple[int, ...]:
-        """The version as numbers, for comparisons."""
+        """Return the version as numbers, for comparisons."""
         return numbers(self.version)
 
 

@@ -1,7 +1,7 @@
-"""Starts a server's binary as a child that cannot outlive us, and explains why a server failed.
+"""Starts a server's binary as a child that cannot outlive bufferlab, and explains why a server failed.
 
-The death signal belongs to the thread that starts the child: call this from a thread that lives as long as the server
-must (a worker's main thread).
+The kernel ties the death signal to the thread that starts the child. So call this from a thread that lives as long as
+the server must (a worker's main thread).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _TAIL_LINES = 15
 _FAILURE_LINES = 60
 _TAIL_BYTES = 64 << 10
 LOADER = "ld-linux*.so.*"
-"""The file name of the program that loads another one and its shared libraries, as a glob pattern (ld.so(8))."""
+"""The file name of the dynamic loader, which loads a program and its shared libraries, as a glob pattern (ld.so(8))."""
 _MISSING = re.compile(r"error while loading shared libraries: (\S+?):")
 
 LIBRARY_PACKAGES = {
@@ -53,19 +53,19 @@ LIBRARY_PACKAGES = {
     "libselinux.so.1": "libselinux1",
     "libuuid.so.1": "libuuid1",
 }
-"""Debian 12's package of each library that a server may need."""
+"""For each library that a server may need, its package in Debian 12."""
 _RENAMED = {"libaio1": "libaio1t64", "libssl3": "libssl3t64"}
-"""The packages that Debian 13 renamed."""
+"""The packages that Debian 13 renamed, with their new names."""
 
 
 @dataclass(frozen=True)
 class Preload:
-    """The environment and descriptor that make a program load a library of ours before it begins."""
+    """The environment and the descriptor by which a program loads our library before it begins."""
 
     environment: Mapping[str, str]
-    """The environment variables for the program, in addition to those that the function `environment` returns."""
+    """The environment variables for the program, besides those that the function `environment` returns."""
     descriptor: int
-    """A descriptor of ours that the program inherits."""
+    """A descriptor that the program inherits from us."""
 
 
 def start(
@@ -82,11 +82,11 @@ def start(
     watch: Callable[[int], None] | None = None,
     preload: Preload | None = None,
 ) -> subprocess.Popen[bytes]:
-    """Start the program in `folder` as `user` (None: as ourselves), with stdout and stderr going to `output`.
+    """Start the program in `folder` as `user` (None: as bufferlab's user), with stdout and stderr going to `output`.
 
     `own_ipc` starts it in a new IPC namespace with its own /dev/shm (see `can_own_ipc`), `own_net` in a new namespace
-    without a network (see `require_own_net`). `group` is the cgroup.procs of the cgroup that it joins. `watch` is
-    called with the new process's id before the program's first instruction; when it raises, the program does not run.
+    without a network (see `require_own_net`). `group` is the file cgroup.procs of the cgroup that it joins. `watch` is
+    called with the new PID before the program's first instruction; if it raises, the program does not run.
     """
     gate, opened = os.pipe() if watch else (-1, -1)
     try:
@@ -116,7 +116,7 @@ def start(
 
 @cache
 def can_own_ipc(user: tuple[int, int] | None) -> bool:
-    """Return whether a child may have its own shared memory, after trying once.
+    """Return whether a child may have its own shared memory. The first call tries it.
 
     Some containers and systems forbid the namespaces that this needs.
     """
@@ -125,7 +125,7 @@ def can_own_ipc(user: tuple[int, int] | None) -> bool:
 
 @cache
 def require_own_net(user: tuple[int, int] | None) -> None:
-    """Raise EnvironmentLackingError if this host cannot cut a child off from the network; the result is kept."""
+    """Raise EnvironmentLackingError if this host cannot start a child without network. The result is cached."""
     if (said := _refusal(_launch(user, False, None, own_net=True))) is not None:
         raise EnvironmentLackingError(
             "a server that restores a dump runs without a network, and this host gives it no network namespace",
@@ -136,7 +136,7 @@ def require_own_net(user: tuple[int, int] | None) -> None:
 
 
 def _refusal(launch: Sequence[str]) -> str | None:
-    """Launch a program that does nothing; return None if that works, else the error's text."""
+    """Start a program that does nothing; return None if that works, else the error's text."""
     tried = subprocess.run(
         [*launch, "/bin/true"],
         stdin=subprocess.DEVNULL,
@@ -148,12 +148,12 @@ def _refusal(launch: Sequence[str]) -> str | None:
 
 
 def can_join(group: Path) -> str | None:
-    """Try whether a child of ours can join a cgroup, by its cgroup.procs. Return None, or the text of the error."""
+    """Try whether a child can join the cgroup of this cgroup.procs; return None, or the error's text."""
     return _refusal(_launch(None, False, group))
 
 
 def launched(command: Sequence[str]) -> list[str]:
-    """Return a command that runs this one, and asks the kernel to end it when this process ends."""
+    """Return a command that runs `command`, and asks the kernel to kill it when this process ends."""
     return [*_launch(None, False, None), *command]
 
 
@@ -166,9 +166,10 @@ def _launch(
 
 
 def environment(libraries: Path | None) -> Mapping[str, str]:
-    """Return a child's environment: PATH, TZ and the libraries, but none of our settings (my.cnf, proxy, locale).
+    """Return a child's environment: PATH, TZ and the libraries, but no settings of the user (my.cnf, proxy, locale).
 
-    Libraries with a loader are left to `loaded`: programs of this machine could not be started with another libc.
+    Libraries that include a dynamic loader are left to `loaded`: with another libc, programs of this machine would not
+    start.
     """
     kept = {name: os.environ[name] for name in ("PATH", "TZ") if name in os.environ}
     named = {"LD_LIBRARY_PATH": str(libraries)} if libraries and not _loader(libraries) else {}
@@ -176,12 +177,15 @@ def environment(libraries: Path | None) -> Mapping[str, str]:
 
 
 def _later(variables: Mapping[str, str]) -> dict[str, str]:
-    """Return variables that only the program gets: launch.py, which may be root, must load no library named by them."""
+    """Rename the variables so that only the program gets them.
+
+    launch.py, which may be root, must not load their libraries.
+    """
     return {f"BUFFERLAB_LATER_{name}": value for name, value in variables.items()}
 
 
 def loaded(program: Sequence[str], libraries: Path | None) -> list[str]:
-    """Return the command that runs the program with its libraries: by their own loader, if they have one."""
+    """Return the command that runs the program with its libraries, through their own dynamic loader if any."""
     loader = _loader(libraries)
     return [*([str(loader), "--library-path", str(libraries)] if loader else []), *program]
 
@@ -191,9 +195,9 @@ def _loader(libraries: Path | None) -> Path | None:
 
 
 def tail(log: Path, lines: int | None = _TAIL_LINES) -> str:
-    """Return the last lines of a log, or with None all of its last 64 KiB; "" without a log.
+    """Return the last lines of a log, or all of its last 64 KiB if `lines` is None; "" without a log.
 
-    No link is followed: the server's user may put one there.
+    Symbolic links are not followed: the server's user may create one.
     """
     try:
         with os.fdopen(os.open(log, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
@@ -205,20 +209,20 @@ def tail(log: Path, lines: int | None = _TAIL_LINES) -> str:
 
 
 def missing_library(text: str) -> str | None:
-    """Return the shared library that the loader did not find, from its message; None when the text names none."""
+    """Return the shared library that the dynamic loader did not find, from its message; None if the text names none."""
     found = _MISSING.search(text)
     return found[1] if found else None
 
 
 def lacks(library: str) -> str:
-    """Return the sentence about a server without that shared library, with the package that has it."""
+    """Return the sentence about a server that lacks this shared library, with the package that contains it."""
     package = LIBRARY_PACKAGES.get(library, "not known: `apt-file search` tells it")
     renamed = f"; Debian 13 and later: {_RENAMED[package]}" if package in _RENAMED else ""
     return f"the server lacks {library} (package {package}{renamed})"
 
 
 class MissingLibraryError(EnvironmentLackingError):
-    """The error of a server's binary that needs a shared library which this machine does not have."""
+    """The error for a server's binary that needs a shared library which this machine does not have."""
 
     def __init__(self, library: str, binary: Path) -> None:
         super().__init__(lacks(library), str(binary), "install the package")
@@ -226,7 +230,7 @@ class MissingLibraryError(EnvironmentLackingError):
 
 
 def require_libraries(plugin: Path, libraries: Path | None) -> None:
-    """Raise MissingLibraryError when a plug-in needs a shared library that its server would not find (ldd(1))."""
+    """Raise MissingLibraryError if a plug-in needs a shared library that its server would not find (ldd(1))."""
     said = subprocess.run(
         ["ldd", str(plugin)], stdin=subprocess.DEVNULL, env=environment(libraries), capture_output=True, text=True,
         check=False,
@@ -236,7 +240,7 @@ def require_libraries(plugin: Path, libraries: Path | None) -> None:
 
 
 def ended_by(code: int) -> str:
-    """Return in words how a process ended, from its exit code (negative: the signal that ended it)."""
+    """Return in words how a process ended, given its exit code (negative: the signal that killed it)."""
     return f"ended by {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
 
 
@@ -250,12 +254,11 @@ def failed(
     grave: str = "ERROR|FATAL",
     beside: str = "Warning",
 ) -> EngineFailure:
-    """Return why a server's process failed, from how it ended and the end of its log.
+    """Return why a server's process failed, given its exit status and the end of its log.
 
     A missing shared library and a full disk (the words in `disk_full`) are recognised first. Then `refused` gets the
-    log's text, what happened and the log's path; it returns a failure if the text names a cause that the family knows.
-    Otherwise the failure quotes the last lines that match `grave`; without such lines, the last ones
-    that differ from `beside`.
+    log's text, what happened and the log's path; it returns a failure if it recognises a cause in the text. Otherwise
+    the failure quotes the last lines that match `grave`; without such lines, the last ones that do not match `beside`.
     """
     text, place = tail(log, _FAILURE_LINES), str(log)
     if library := missing_library(text):

@@ -1,7 +1,7 @@
-"""A session of the core with a server, for settings, accounts, conditions and looks.
+"""A session of the core with a server, for settings, accounts, conditions and observations.
 
-No hot path uses it; the core drives transactions over other connections. The core bounds the login, each answer's time
-and its size (crates/bufferlab-drive/src/server/python_session.rs), and lets Ctrl-C end any wait.
+No hot path uses it; the core runs transactions over other connections. The core limits the login's time, each answer's
+time and its size (crates/bufferlab-drive/src/server/python_session.rs), and lets Ctrl-C end any wait.
 """
 
 from __future__ import annotations
@@ -17,19 +17,22 @@ from bufferlab.engines.servers.existing.address import ANSWER_SECONDS, CHANGE_SE
 from bufferlab.engines.servers.existing.passwords import LoginRefusedError
 
 MOST_ANSWER_BYTES = 8 << 20
-"""The most bytes that one statement's answer may take in memory: far more than we need, except for a pool's pages."""
+"""The most bytes of one statement's answer: far more than bufferlab needs, except for a list of the pool's pages."""
 MOST_OF_OUR_OWN_BYTES = 512 << 20
-"""The limit of an answer's bytes for a private server, which may hold any number of tables of a restored dump."""
+"""The most bytes of an answer from a private server, which may hold any number of tables of a restored dump."""
 LATE_SECONDS = 5.0
-"""The seconds that we wait after a statement's limit, for a server that ends statements itself (statement_timeout)."""
+"""The seconds to wait beyond a statement's limit for a server that enforces limits itself (statement_timeout)."""
 T = TypeVar("T")
 
 
 class ServerError(Exception):
-    """The error that the server refuses a statement; the session may go on. Its last argument is the server's words."""
+    """The error for a statement that the server refuses; the session may continue.
+
+    Its last argument is the server's text.
+    """
 
     def __init__(self, code: str, message: str) -> None:
-        """`code` is the number of MySQL's error, or PostgreSQL's SQLSTATE; `message` has the server's words."""
+        """`code` is MySQL's error number, or PostgreSQL's SQLSTATE; `message` is the server's text."""
         super().__init__(code, message)
         self.code, self.message = code, message
 
@@ -38,11 +41,11 @@ class ServerError(Exception):
 
 
 class LostError(OSError):
-    """The error of a session that has ended, or could not begin. Its text says what the server did."""
+    """The error for a session that has ended, or could not begin. Its text says what the server did."""
 
 
 class RefusedError(LoginRefusedError):
-    """The error that we refuse the server: its TLS, its way to log in, or its requests."""
+    """The error for a server that bufferlab refuses: for its TLS, its authentication method, or its requests."""
 
 
 class Client:
@@ -61,11 +64,11 @@ class Client:
         startup: Sequence[tuple[str, str]] = (),
         prepares: bool = False,
     ) -> None:
-        """Log in to the `target` of a job; to no database if the target names none. The server shows `name`.
+        """Log in to the `target` of a job, without a database if the target names none. The server shows `name`.
 
-        The whole login may take `login_seconds`, a statement `seconds` (None: any time). After `until_s` on the
-        monotonic clock no statement is sent. For PostgreSQL, `startup` has parameters that go with the login, and with
-        `prepares` a repeated statement is planned once. Raises ServerError, LostError and RefusedError.
+        The whole login may take `login_seconds`, a statement `seconds` (None sets no limit). After `until_s` on the
+        monotonic clock no statement is sent. For PostgreSQL, `startup` has the parameters of the startup message, and
+        with `prepares` a repeated statement is planned once. Raises ServerError, LostError and RefusedError.
         """
         self.engine, self._until_s = engine, until_s
         self._most_answer_bytes = most_answer_bytes
@@ -75,10 +78,10 @@ class Client:
         self._session = _asked(lambda: core.ask_server(engine, json.dumps(target), json.dumps(limits)), RefusedError)
 
     def ask(self, sql: str | bytes, change_seconds: float | None = None) -> tuple[list[str], list[tuple[Any, ...]]]:
-        """Execute a statement; return the names of its columns and its rows, none for a statement that has none.
+        """Execute a statement; return its column names and its rows; both are empty for a statement without a result.
 
-        `change_seconds`, if given, is the limit for a statement that changes something, because it may wait for locks.
-        After any error but ServerError the session is closed. Raises ServerError and LostError.
+        `change_seconds`, if given, is the time limit for a statement that changes something, because it may wait for
+        locks. After any error except ServerError the session is closed. Raises ServerError and LostError.
         """
         if self._until_s is not None and time.monotonic() > self._until_s:
             self.close()
@@ -87,11 +90,11 @@ class Client:
         return _asked(lambda: self._session.ask(text, change_seconds), LostError)
 
     def rows(self, query: str, values: Sequence[Any] | None = None) -> list[tuple[Any, ...]]:
-        """Return all rows of a statement, with the values in place of each %s; [] if it returns none."""
+        """Return all rows of a statement, with a value in place of each %s; [] if it returns none."""
         return self.ask(with_values(query, values, self.engine))[1]
 
     def change(self, statement: str, values: Sequence[Any] | None = None) -> None:
-        """Execute a statement that changes something; it may wait for locks of others, up to CHANGE_SECONDS."""
+        """Execute a statement that changes something. It may wait up to CHANGE_SECONDS for locks of other sessions."""
         late_seconds = 0.0
         if self.engine == "postgres":
             self.rows(f"SET statement_timeout = {round(1000 * CHANGE_SECONDS)}")
@@ -99,24 +102,24 @@ class Client:
         self.ask(with_values(statement, values, self.engine), CHANGE_SECONDS + late_seconds)
 
     def allow_bytes(self, most_answer_bytes: int) -> None:
-        """Raise the limit of an answer to this many bytes; never lower it."""
+        """Raise the limit of an answer's size to this many bytes; never lower it."""
         if most_answer_bytes > self._most_answer_bytes:
             self._most_answer_bytes = most_answer_bytes
             self._session.allow_bytes(most_answer_bytes)
 
     @property
     def id(self) -> int | None:
-        """The session's number at the server; None when the session is closed."""
+        """The server's id of the session; None if it is closed."""
         return self._session.id()
 
     @property
     def descriptor(self) -> int | None:
-        """The descriptor of the session's socket; None when the session is closed."""
+        """The descriptor of the session's socket; None if the session is closed."""
         return self._session.descriptor()
 
     @property
     def is_open(self) -> bool:
-        """Whether the session is open, so that statements may be sent."""
+        """Return whether the session is open, so that statements may be sent."""
         return self._session.is_open()
 
     def close(self) -> None:
@@ -129,7 +132,7 @@ FAILURES = (ServerError, LostError)
 
 
 class Cursor:
-    """A session as a cursor of the DB-API, as far as the checks of a workload's conditions need one."""
+    """A DB-API cursor on a session, with only the methods that the checks of a workload's conditions need."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
@@ -146,12 +149,12 @@ class Cursor:
 
 
 def with_values(query: str, values: Sequence[Any] | None, engine: str) -> str:
-    """Return a query with each %s replaced by a value, written as a literal in the engine's SQL."""
+    """Return a query in which a value, written as a literal in the engine's SQL, replaces each %s."""
     return query if values is None else query % tuple(literal(value, engine) for value in values)
 
 
 def literal(value: str | int | float | Decimal | None, engine: str) -> str:
-    r"""Return a value as an SQL literal; for PostgreSQL in a form that any standard_conforming_strings allows.
+    r"""Return a value as an SQL literal; for PostgreSQL in a form that is valid for any standard_conforming_strings.
 
     >>> literal("it's \\", "mysql"), literal("it's \\", "postgres"), literal(3, "mysql")
     ("'it''s \\\\'", " E'it''s \\\\'", '3')

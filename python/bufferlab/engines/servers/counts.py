@@ -1,7 +1,7 @@
-"""The counts that a look at a running server shows, for every family: each declared once, with its unit and title.
+"""The counts that an observation of a running server shows, for every family, each with its unit and title.
 
-A count that runs have too is the same metric. Each family's metrics say which of the server's counters a count is; the
-family's look makes other counts of several counters. docs/observe.md has their meaning on each server.
+A count that runs have too is the same metric. Each family's metrics say which server counter a count is; the family's
+`Look` computes counts that need several counters. docs/observe.md has their meaning on each server.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ LEVELS = {
     "connections": "Connections",
     "pages_by_usage_count": "Pages by usage count",
 }
-"""The titles of a server's levels by name, in the order of tables."""
+"""The titles of a server's levels, by name, in the order of tables."""
 
 
 def level_title(name: str) -> str:
@@ -76,6 +76,6 @@ def level_title(name: str) -> str:
 
 
 MEANINGS = {row.name: row.meaning for row in Counts.rows}
-"""The counts' meanings by name: the title itself, for a count that only looks have."""
+"""The meaning of each count, by name. For a count that only observations have, it equals the title."""
 TITLES = {row.name: row.title or row.meaning for row in Counts.rows}
 """The counts' titles by name, in the order of tables."""

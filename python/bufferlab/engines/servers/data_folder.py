@@ -1,8 +1,8 @@
-"""The files auth.json and sizes.json, next to a private server's data in its database.
+"""The files auth.json and sizes.json, next to a private server's data in its database folder.
 
-auth.json has the identity: which server made the data, and our account there, with a random password. Only its owner
-may read it. The password is never in an argument, a log or a report. sizes.json has the sizes of the tables, and their
-trees: innodb/table_sizes.py and postgres/relation_sizes.py ask the servers and count the trees in the closed files.
+auth.json has the identity: which server created the data, and our account there, with a random password. Only its owner
+may read it. The password is never in an argument, a log or a report. sizes.json has the sizes of the tables and their
+trees: innodb/table_sizes.py and postgres/relation_sizes.py query the servers and count the trees in the closed files.
 """
 
 from __future__ import annotations
@@ -31,38 +31,38 @@ _AUTH_FORMAT = "bufferlab-server-data"
 
 @dataclass(frozen=True)
 class Identity:
-    """The server that made a data directory, its version and page size, and the account to log in with."""
+    """The server that created a data directory, its version and page size, and the account to log in with."""
 
     user: str
     password: str = field(repr=False)
     server: str
-    """The name by which the build was asked for."""
+    """The name by which the user selected the build."""
     binary: str
     flavour: str
     version: str
     page_size_bytes: int
     restored: bool = False
-    """Whether the data are a user's, from a dump: its server then has no network, and writes no values into its log."""
+    """Whether the data come from a user's dump: its server then has no network, and writes no values into its log."""
     deciding: Mapping[str, Native] = field(default_factory=dict)
-    """The knobs that decided the data, by name."""
+    """The knobs that affected the data when they were created, by name."""
 
     @property
     def knobs(self) -> dict[str, Native]:
-        """The knobs with which a server can be started on the data."""
+        """Return the knobs with which a server can be started on the data."""
         return {"page_size": self.page_size_bytes, **self.deciding}
 
 
 def new_identity(build: Build, page_size_bytes: int, deciding: Mapping[str, Native] | None = None) -> Identity:
-    """Return the identity of data that this build will make: our account there gets a new random password.
+    """Return the identity of data that this build will create: our account there gets a new random password.
 
-    `deciding` are the knobs that decide the data.
+    `deciding` are the knobs that affect the data.
     """
     password, made_by = secrets.token_urlsafe(24), (build.name, str(build.binary), build.flavour, build.version)
     return Identity(USER, password, *made_by, page_size_bytes, deciding=dict(deciding or {}))
 
 
 def store_identity(database: Path, identity: Identity, user: tuple[int, int] | None) -> None:
-    """Write auth.json and give it to `user`. The file must not exist yet, and at no moment can others read it."""
+    """Write auth.json and give it to `user`. The file must not exist yet, and other users can never read it."""
     path = database / _AUTH
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     with os.fdopen(descriptor, "w", encoding="utf-8") as file:
@@ -88,7 +88,10 @@ def read_identity(database: Path) -> Identity:
 
 
 def require_version(build: Build, identity: Identity) -> None:
-    """Raise EngineFailure unless this version made the data: a newer server would upgrade them, an older one refuse."""
+    """Raise EngineFailure unless this version created the data.
+
+    A newer server would upgrade them, an older one would refuse them.
+    """
     if (build.flavour, build.version) != (identity.flavour, identity.version):
         raise EngineFailure(
             "data",
@@ -99,7 +102,7 @@ def require_version(build: Build, identity: Identity) -> None:
 
 
 def require_page_size(identity: Identity, asked_bytes: int, database: Path, hint: str) -> None:
-    """Raise EngineFailure, with `hint`, unless the data have pages of that size."""
+    """Raise EngineFailure, with `hint`, unless the data have pages of this size."""
     if asked_bytes != identity.page_size_bytes:
         raise EngineFailure(
             "data",
@@ -120,22 +123,22 @@ class Sizes:
 
     allocated_bytes: int
     asked: Mapping[str, Any] = field(default_factory=dict)
-    """The server's answer, which sizes.json keeps."""
+    """The server's answer, which is stored in sizes.json."""
     count: Callable[[Path], dict[str, Any]] | None = None
-    """Returns the trees in a closed data directory; None: bufferlab cannot read its files."""
+    """A function that returns the trees in a closed data directory; None if bufferlab cannot read its files."""
 
     def store(self, database: Path) -> None:
-        """Count the trees in the closed files and write sizes.json. Before: the server has stopped cleanly."""
+        """Count the trees in the closed files and write sizes.json. The server must have stopped cleanly."""
         shape = self.count and self.count(database / "data")
         head = {"format": _SIZES_FORMAT, "format_version": 1, "allocated_bytes": self.allocated_bytes, "shape": shape}
-        # The folder belongs to the server's user, who may have put a link there.
+        # The folder belongs to the server's user, who may have put a symbolic link there.
         write_for(database / _SIZES, json.dumps({**head, **self.asked}, indent=1) + "\n", None)
 
 
 def store_where_known(sizes: Sizes, database: Path) -> None:
     """Write sizes.json of a user's own tables, without the trees if their files cannot be counted.
 
-    Compressed and encrypted tables have other pages, and some names are spelt otherwise in the file system.
+    Compressed and encrypted tables have other page formats, and some names are spelt differently in the file system.
     """
     try:
         sizes.store(database)
@@ -145,10 +148,10 @@ def store_where_known(sizes: Sizes, database: Path) -> None:
 
 @dataclass
 class StoredTree:
-    """A b-tree whose pages are counted, one by one, in a server's closed files."""
+    """A b-tree whose pages were counted one by one in a server's closed files."""
 
     levels: Counter[int] = field(default_factory=Counter)
-    """The pages of each level; the leaves have the level 0."""
+    """The number of pages by level; leaves have level 0."""
     rows: int = 0
     payload_bytes: int = 0
     unused_bytes: int = 0
@@ -161,7 +164,7 @@ class StoredTree:
     def shape(self, name: str, table: str, levels: Sequence[int], overflow_pages: int = 0) -> dict[str, Any]:
         """Return the tree as an entry of run.json's `database.shape`.
 
-        `levels` has the pages of each level on the way to a row; the last is the level of the row itself.
+        `levels` has the pages of each level on the path to a row; the last is the level of the row itself.
         """
         leaf_pages = levels[-1] if levels else 0
         return {

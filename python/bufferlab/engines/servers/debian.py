@@ -2,7 +2,7 @@
 
 apt-get gets its lists, cache and sources in a temporary folder, so that it needs no root and does not change the
 machine's own. The mirror is the one in the machine's sources; apt-get checks the release's signatures with Debian's
-keys. A list that is signed and has expired is used, because a mirror may be frozen; `expired` reports it.
+keys. A signed list that has expired is still used, because a mirror may be frozen; `expired` reports it.
 """
 
 from __future__ import annotations
@@ -19,28 +19,28 @@ from bufferlab.errors import EnvironmentLackingError
 RELEASE = "bookworm"
 """The release whose packages this code knows by name."""
 UNSTABLE = "sid"
-"""The release without separate updates and security updates."""
+"""The release that has no separate updates and security updates."""
 EXPERIMENTAL = "experimental"
-"""Packages that are in no release yet; those that they need are the unstable release's."""
+"""The suite for packages that are in no release yet; their dependencies come from the unstable release."""
 _KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
 _MIRRORS = ("/debian/", "/debian-security/")
-"""The ends of the addresses of Debian's archives, on every mirror."""
+"""The path suffixes of Debian's archives, which are the same on every mirror."""
 
 
 _HOOKS = ("APT::Update::Pre-Invoke", "APT::Update::Post-Invoke", "APT::Update::Post-Invoke-Success")
-"""The settings of apt that hold commands which `apt-get update` runs (apt.conf(5))."""
+"""The apt settings whose commands `apt-get update` runs (apt.conf(5))."""
 
 
 def options(folder: Path, release: str = RELEASE) -> list[str]:
     """Return the options that make apt-get read only this release, and write only into `folder`.
 
-    Raise EnvironmentLackingError when this machine's apt names no Debian mirror, or Debian's keys are missing.
+    Raise EnvironmentLackingError if this machine's apt sources have no Debian mirror, or Debian's keys are missing.
     """
     sources = folder / "sources.list"
     for name in ("state/lists/partial", "cache/archives/partial"):
         (folder / name).mkdir(parents=True, exist_ok=True)
     sources.write_text("".join(f"deb [signed-by={_KEYRING}] {line}\n" for line in _sources(release)))
-    # By this empty file no package is installed. apt-get makes its lock in the file's folder.
+    # An empty status file says that no package is installed. apt-get creates its lock in the file's folder.
     status = folder / "state" / "status"
     status.touch()
     settings = {
@@ -49,23 +49,23 @@ def options(folder: Path, release: str = RELEASE) -> list[str]:
         "Dir::Cache": folder / "cache",
         "Dir::Etc::sourcelist": sources,
         "Dir::Etc::sourceparts": "/dev/null",
-        # As root, apt-get downloads as the user _apt, who may not write here.
+        # As root, apt-get would download as the user _apt, who may not write here.
         "APT::Sandbox::User": "root",
         "Acquire::Languages": "none",
         "Acquire::Check-Valid-Until": "false",
-        # Such repositories are refused even if this machine's apt allows them.
+        # Refuse such repositories even if this machine's apt allows them.
         "Acquire::AllowInsecureRepositories": "false",
         "APT::Get::AllowUnauthenticated": "false",
         "Acquire::IndexTargets::deb::DEP-11::DefaultEnabled": "false",
     }
-    # Clear the commands that this machine's apt runs with an update, such as emptying its cache: those are not for us.
+    # Disable the commands that this machine's apt runs with an update, such as emptying its cache.
     cleared = folder / "cleared.conf"
     cleared.write_text("".join(f"#clear {hook};\n" for hook in _HOOKS))
     return ["-c", str(cleared), *(word for name, value in settings.items() for word in ("-o", f"{name}={value}"))]
 
 
 def expired(folder: Path) -> list[str]:
-    """Return a sentence for each signed list whose validity has ended; `folder` is that of `options`."""
+    """Return a sentence for each signed list that has expired; `folder` is that of `options`."""
     said = []
     for file in sorted((folder / "state" / "lists").glob("*Release")):
         told = dict(line.split(": ", 1) for line in file.read_text("utf-8", "replace").splitlines() if ": " in line)
@@ -97,7 +97,7 @@ def _sources(release: str) -> list[str]:
 
 
 def needed_libraries(packages: Iterable[Path]) -> list[str]:
-    """Return the packages of shared libraries, but not of Perl's, that these .deb files depend on."""
+    """Return the shared library packages, except Perl's, on which these .deb files depend."""
     found: dict[str, None] = {}
     for file in packages:
         asked = ["dpkg-deb", "-f", str(file), "Depends"]
@@ -108,6 +108,6 @@ def needed_libraries(packages: Iterable[Path]) -> list[str]:
 
 
 def libraries(unpacked: Path) -> list[Path]:
-    """Return the shared libraries and their loader, links included, from where Debian's packages keep them."""
+    """Return the shared libraries and their dynamic loader, links included, from the folders of Debian's packages."""
     folders = [folder for root in (unpacked, unpacked / "usr") for folder in root.glob("lib/*-linux-gnu*")]
     return [path for folder in folders for pattern in ("lib*.so*", LOADER) for path in folder.glob(pattern)]

@@ -1,4 +1,4 @@
-"""Finds which tool made a dump, from which server and version, and which entries an archive has. Reads no rows.
+"""Finds out which tool made a dump, from which server and version, and which entries an archive has. Reads no rows.
 
 mysqldump writes the server and the version in comments, in the file's first and last bytes (client/mysqldump.c,
 write_header and write_footer). pg_dump's custom format begins with a header of binary numbers and texts; entries
@@ -35,13 +35,13 @@ class ArchiveHead:
 
     is_custom: bool
     version: str = ""
-    """The version of the dumped server; "" if the archive has none."""
+    """The version of the dumped server; "" if the archive does not say."""
     made_by: str = ""
-    """The version of the pg_dump that made the archive; "" if the archive has none."""
+    """The version of the pg_dump that wrote the archive; "" if the archive does not say."""
 
 
 class CutArchiveError(ValueError):
-    """The error of an archive that ends within its head or its table of contents."""
+    """The error for an archive that ends within its header or its table of contents."""
 
 
 class Archive:
@@ -59,9 +59,9 @@ class Archive:
         """Return the header of the archive, after the first 11 bytes, which `__init__` reads. Call it once, first."""
         if self.form != _CUSTOM:
             return ArchiveHead(is_custom=False)
-        # Up to format 1.14 the level of compression is a number; from 1.15 on its algorithm is a byte.
+        # Up to format 1.14 the compression level is a number; from 1.15 on the algorithm is a byte.
         self._bytes(1 if self.format_version >= (1, 15) else 1 + self.int_bytes)
-        for _ in range(7):  # The time of the dump.
+        for _ in range(7):  # Skip the time of the dump.
             self.number()
         self.text()
         version, made_by = self.text() or "", self.text() or ""
@@ -70,7 +70,7 @@ class Archive:
         return ArchiveHead(is_custom=True, version=version, made_by=made_by)
 
     def kinds(self) -> set[str]:
-        """Return the kinds of all entries, such as TABLE and TABLE DATA. Before: only `head` was called, once."""
+        """Return the kinds of all entries, such as TABLE and TABLE DATA. Call it after `head`, and only once."""
         kinds: set[str] = set()
         count = self.number()
         if not 0 <= count <= _MOST_ENTRIES or self.format_version > _NEWEST:
@@ -80,25 +80,25 @@ class Archive:
             for _ in ("table's oid", "oid", "tag"):
                 self.text()
             kinds.add(self.text() or "")
-            self.number()  # The section.
+            self.number()  # Skip the section.
             texts = ["definition", "drop", "copy", "namespace", "tablespace"]
             for _ in texts + (["access method"] if self.format_version >= (1, 14) else []):
                 self.text(_LONGEST_DEFINITION)
             if self.format_version >= (1, 16):
-                self.number()  # The kind of relation.
-            self.text(), self.text()  # The owner, and whether rows have oids.
+                self.number()  # Skip the kind of relation.
+            self.text(), self.text()  # Skip the owner, and whether rows have oids.
             while self.text() is not None:
-                pass  # Its dependencies.
+                pass  # Skip the dependencies.
             self._bytes(1 + self.offset_bytes)
         return kinds
 
     def number(self) -> int:
-        """Return the archive's next number: a byte for its sign, then its digits."""
+        """Return the archive's next number: a sign byte, then its digits."""
         sign, digits = self._bytes(1), self._bytes(self.int_bytes)
         return int.from_bytes(digits, "little") * (-1 if sign != b"\0" else 1)
 
     def text(self, longest: int = _LONGEST_TEXT) -> str | None:
-        """Return the archive's next text; None for a text that is absent, ValueError for one longer than `longest`."""
+        """Return the archive's next text; None if it is absent. Raise ValueError if it is longer than `longest`."""
         length = self.number()
         if length < 0:
             return None
@@ -116,7 +116,7 @@ class Archive:
 def entries_of(file: BinaryIO) -> set[str] | None:
     """Return the kinds of an archive's entries; None if they cannot be read.
 
-    Raise CutArchiveError when the archive ends among them.
+    Raise CutArchiveError if the archive ends within them.
     """
     try:
         archive = Archive(file)
@@ -138,7 +138,7 @@ _BARE = re.compile(
     rb"/\*!(?:40101|50503) SET (?:@saved_cs_client +=|character_set_client = )|INSERT INTO `|CREATE TABLE `)",
     re.MULTILINE,
 )
-"""The line by which a dump that mysqldump wrote without comments is recognised."""
+"""Matches the line that identifies a dump that mysqldump wrote without comments."""
 _COMPLETED = re.compile(rb"^-- Dump completed[^\n]*\s*\Z", re.MULTILINE)
 _USE_FC = "use -Fc: pg_dump -Fc --file=app.dump app"
 _USE_MYSQLDUMP = "write it with: mysqldump --single-transaction app > app.sql"
@@ -146,23 +146,29 @@ _USE_MYSQLDUMP = "write it with: mysqldump --single-transaction app > app.sql"
 
 @dataclass(frozen=True)
 class DumpHead:
-    """The facts in a dump about the server that the dump was taken from."""
+    """What a dump says about the server that it was taken from."""
 
     flavour: Flavour
-    """The flavour also decides the tool: mysqldump (or mariadb-dump) of MySQL and MariaDB, pg_dump of PostgreSQL."""
+    """The server's flavour.
+
+    It implies the tool: mysqldump (or mariadb-dump) of MySQL and MariaDB, pg_dump of PostgreSQL.
+    """
     version: str
     """The version of the dumped server."""
     made_by: str
-    """The version of the pg_dump that made the dump; for mysqldump, whose version does not matter, the server's."""
+    """The version of the pg_dump that made the dump.
+
+    For mysqldump, whose version does not matter, the server's version.
+    """
 
     @property
     def release(self) -> tuple[int, ...]:
-        """Return the numbers of the version that decide whether a server understands the dump."""
+        """Return the version numbers that decide whether a server understands the dump."""
         return numbers(self.version)[: 1 if self.flavour == "postgres" else 2]
 
 
 def read_head(path: Path) -> DumpHead:
-    """Return the head of a dump. Raises SpecError for a file that cannot be read or restored, with the way out."""
+    """Return the head of a dump. Raises SpecError, with a hint, for a file that cannot be read or restored."""
     try:
         if path.is_dir():
             raise SpecError("this is a folder, not a dump", str(path), f"of pg_dump's directory format: {_USE_FC}")
@@ -182,7 +188,7 @@ def read_head(path: Path) -> DumpHead:
 
 
 def misfit(head: DumpHead, flavour: Flavour, version: str) -> tuple[str, str] | None:
-    """Return why a server of this flavour and version cannot restore the dump, and what to do; None if it can."""
+    """Return why a server of this flavour and version cannot restore the dump, and a hint; None if it can."""
     of, server = f"{SERVERS[head.flavour]} {head.version}", f"{SERVERS[flavour]} {version}"
     wanted = f"{SERVERS[head.flavour]} {'.'.join(map(str, head.release))}"
     hint = f"choose a server of {wanted} or later by --server; `bufferlab engines` lists their names"
@@ -223,7 +229,7 @@ def _of_pg_dump(head: bytes, path: Path) -> DumpHead:
 
 
 def _foreign(head: bytes, path: Path) -> Iterator[str]:
-    """Yield the fault, its place, and what to do, for a file that neither tool wrote."""
+    """Yield the fault, its place, and a hint, for a file that neither tool wrote."""
     if b"-- PostgreSQL database dump" in head[:4096] or b"-- PostgreSQL database cluster dump" in head[:4096]:
         what, hint = "this is a plain pg_dump, a script for psql, which runs psql's commands", _USE_FC
     elif head[257:262] == b"ustar":

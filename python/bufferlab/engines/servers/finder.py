@@ -1,11 +1,10 @@
 """Finds servers of any family: by name, the first one found, or all. Fetches nothing and starts no database.
 
-innodb/programs.py and postgres/programs.py know the programs' names, places and answers.
+innodb/programs.py and postgres/programs.py know the programs' names, folders and version outputs.
 
-The files of a fetched server are recorded when it is unpacked, and compared before every use. A use compares the names,
-modes, sizes and times of all files with those of the last look (lstat(2)), which takes milliseconds; no program can set
-the time of a file's last change (ctime). If anything differs, or `fetch` asks for the server again, all contents are
-hashed.
+When a fetched server is unpacked, its files are recorded; they are compared before every use. The comparison covers
+names, modes, sizes and times of all files (lstat(2)), which takes milliseconds; no program can set the time of a file's
+last change (ctime). If anything differs, or `fetch` is called for the server again, all contents are hashed.
 """
 
 from __future__ import annotations
@@ -33,15 +32,15 @@ _in_use: dict[Path, int] = {}
 
 
 def record(server: Path) -> None:
-    """Write every file's mode and SHA-256, and every link's target, into the server's folder."""
+    """Write every file's mode and SHA-256, and every link's target, to a file in the server's folder."""
     _write(server, _contents(server))
 
 
 def require_unaltered(server: Path, *, hashed: bool = False) -> None:
-    """Raise EnvironmentLackingError for the first file that is not as it was unpacked; the error names the file.
+    """Raise EnvironmentLackingError for the first file that has changed since unpacking; the error names the file.
 
-    `hashed` hashes all contents in any case. A server without a record (an earlier version of bufferlab fetched it)
-    is recorded as it is now.
+    `hashed` hashes all contents in any case. A server without a record (an earlier version of bufferlab fetched it) is
+    recorded in its present state.
     """
     file = server / _RECORD
     try:
@@ -63,7 +62,7 @@ def require_unaltered(server: Path, *, hashed: bool = False) -> None:
 
 
 def hold(server: Path) -> None:
-    """Keep a server from being removed while this process lives, and note its use."""
+    """Keep the server from being removed while this process runs, and record the time of use."""
     if server not in _in_use and (held := marked.use(server)) is not None:
         _in_use[server] = held
 
@@ -75,7 +74,7 @@ def _altered(server: Path, how: str) -> EnvironmentLackingError:
 
 
 def _write(server: Path, files: dict[str, str]) -> None:
-    """Write the record if possible; without it the next use has to hash all contents again."""
+    """Write the record if possible. Without it, the next use has to hash all contents again."""
     beside = server / f"{_RECORD}.new"
     with suppress(OSError):
         beside.write_text(json.dumps({"format_version": _FORMAT_VERSION, "look": _look(server), "files": files}))
@@ -107,7 +106,7 @@ def _look(server: Path) -> str:
 
 
 def _files(server: Path) -> Iterator[Path]:
-    """Yield every file and link in the folder, in a fixed order, except our record and our mark."""
+    """Yield every file and link in the folder, in a fixed order, except bufferlab's record and mark."""
     ours = {server / name for name in (_RECORD, f"{_RECORD}.new", marked.MARK)}
     for root, names, files in os.walk(server):
         names.sort()
@@ -117,21 +116,21 @@ def _files(server: Path) -> Iterator[Path]:
 
 @dataclass(frozen=True)
 class Finder:
-    """The way to find the servers of one flavour."""
+    """The functions that find the servers of one flavour."""
 
     flavour: Flavour
     ask: Ask
     by_path: Callable[[Path, str | None], Build]
-    """Returns the build of a binary; raises EnvironmentLackingError when it is not a server that can be run."""
+    """A function that returns the build of a binary; it raises EnvironmentLackingError for an unusable binary."""
     installed: Callable[[], Iterable[Path]]
-    """Returns the binaries installed on this system, the first choice first."""
+    """A function that returns the binaries installed on this system, the preferred first."""
     nothing: EnvironmentLackingError
-    """The error when the host has no server of the flavour."""
+    """The error to raise if the host has no server of the flavour."""
 
     def find(self, name: str) -> Build:
         """Return the server with that name or path; for ON_PATH, the first installed or else the newest fetched one.
 
-        Raise EnvironmentLackingError, with the way to get one, if the host has none.
+        Raise EnvironmentLackingError, with a hint how to get one, if the host has none.
         """
         if name.startswith("/"):
             try:
@@ -152,14 +151,14 @@ class Finder:
         return build
 
     def _checked(self, build: Build) -> Build:
-        """Check a fetched server before each use, so that an error names the altered or missing file."""
+        """Check a fetched server before each use, so that an error names an altered or missing file."""
         require_unaltered(folder(build.name))
         self.ask(build.binary, build.libraries)
         hold(folder(build.name))
         return build
 
     def _first(self) -> Build:
-        """Return the first server that is installed, else the newest that was fetched."""
+        """Return the first installed server, else the newest fetched one."""
         unusable: BufferlabError | None = None
         for binary in self.installed():
             try:
@@ -188,15 +187,15 @@ class Finder:
 
 
 def is_named(flavour: str, version: str, name: str) -> bool:
-    """Return whether a server's name has this version, or its first numbers, as "postgres-19" has 19rc1 and 19.1."""
+    """Return whether a server's name has this version, or its first numbers: "postgres-19" matches 19rc1 and 19.1."""
     return f"{flavour}-{'.'.join(map(str, numbers(version)))}.".startswith(f"{name}.")
 
 
 def program_of(binary: Path, ask: Ask, *arguments: str) -> tuple[Path, Path | None]:
-    """Return the server's program, and the script that starts it, if `binary` is a script; else None.
+    """Return the server's program, and if `binary` is a script, that script; else None as the second.
 
-    A run starts the program, not the script: otherwise we would not know which process to trace and to end. Raise
-    EnvironmentLackingError for a script whose program cannot be found, or is not a server.
+    A run starts the program, not the script: otherwise bufferlab would not know which process to trace and to end.
+    Raise EnvironmentLackingError for a script whose program cannot be found, or is not a server.
     """
     program = version_call.program_behind(binary, *arguments)
     if program == binary:
@@ -206,7 +205,7 @@ def program_of(binary: Path, ask: Ask, *arguments: str) -> tuple[Path, Path | No
 
 
 def first_line(text: str) -> str:
-    """Return the first line of a program's unexpected answer, cut to 100 characters, for a message."""
+    """Return the first line of a program's unexpected output, cut to 100 characters, for a message."""
     return (text.strip().splitlines() or ["nothing"])[0][:100]
 
 

@@ -1,14 +1,14 @@
-"""Becomes a server: `python -I -S launch.py PARENT UID GID OWN GROUP GATE PROGRAM ARGUMENT...`.
+"""Starts a server safely: `python -I -S launch.py PARENT UID GID OWN GROUP GATE PROGRAM ARGUMENT...`.
 
 UID and GID -1: keep the user. OWN is the sum of the namespaces to enter. 1: a new IPC namespace with a separate
 /dev/shm, so that the kernel removes all shared memory, System V's and POSIX's, together with the server. 2: a new
 network namespace, whose only device is a loopback that is down. GROUP: the cgroup.procs of the group to join, or "-".
-GATE: a descriptor that gives a byte when the program may begin, or -1. A variable whose name begins with
+GATE: a descriptor from which to read one byte before the program begins, or -1. A variable whose name begins with
 BUFFERLAB_LATER_ loses that prefix when the program begins.
 
 This file is run, never imported. Between bufferlab and the server, a new process must give up root and ask the kernel
-to end it with its parent. Python's preexec_fn is unsafe in a process with threads; the process here has none. The death
-signal comes last, because a change of user clears it (prctl(2)); execve keeps it.
+to end it with its parent. Python's preexec_fn is unsafe in a process with threads; this process has none. The death
+signal is requested last, because a change of user clears it (prctl(2)); execve keeps it.
 """
 
 import ctypes
@@ -25,12 +25,12 @@ _LATER = "BUFFERLAB_LATER_"
 
 
 def main() -> None:
-    """Join the group, change user, ask for the death signal, see that the parent lives, and become the program."""
+    """Join the group, change user, request the death signal, check that the parent lives, and execute the program."""
     parent, uid, gid, own = (int(text) for text in sys.argv[1:5])
     group, gate, program = sys.argv[5], int(sys.argv[6]), sys.argv[7:]
     libc = ctypes.CDLL(None, use_errno=True)
     if group != "-":
-        _write(group, "0")  # 0 stands for the writing process.
+        _write(group, "0")  # 0 means the process that writes.
     if own:
         _leave(libc, own)
     if uid >= 0:
@@ -40,15 +40,15 @@ def main() -> None:
     libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     if os.getppid() != parent:
         sys.exit("the parent ended before the server began")
-    # The worker blocks signals in its threads; the server must receive them.
+    # The worker blocks signals in its threads, but the server must receive them.
     signal.pthread_sigmask(signal.SIG_SETMASK, [])
     os.umask(0o077)
     if gate >= 0:
         if not os.read(gate, 1):
             sys.exit("the parent gave up before the server began")
         os.close(gate)
-    # Only after the change of user: these variables load a library, and a user who may write that library must not gain
-    # our rights.
+    # Rename these variables only after the change of user. They load a library, and a user who can write that library
+    # must not gain our rights.
     for name in [name for name in os.environ if name.startswith(_LATER)]:
         os.environ[name.removeprefix(_LATER)] = os.environ.pop(name)
     try:
@@ -58,7 +58,10 @@ def main() -> None:
 
 
 def _leave(libc: ctypes.CDLL, own: int) -> None:
-    """Enter the new namespaces (unshare(2)). Without root that needs a user namespace, in which we keep our user."""
+    """Enter the new namespaces (unshare(2)).
+
+    Without root that needs a user namespace, in which the user stays the same.
+    """
     uid, gid = os.geteuid(), os.getegid()
     flags = _CLONE_NEWUSER if uid != 0 else 0
     flags |= _CLONE_NEWIPC | _CLONE_NEWNS if own & _OWN_IPC else 0
@@ -74,7 +77,7 @@ def _leave(libc: ctypes.CDLL, own: int) -> None:
 
 def _mount_shm(libc: ctypes.CDLL) -> None:
     if os.path.isdir(_SHM):
-        # When the mount that holds /dev/shm is a slave, our mount stays unseen by the host. In a chroot / need not be a
+        # If the mount that holds /dev/shm is a slave, the host does not see our mount. In a chroot, / may not be a
         # mount.
         if all(libc.mount(None, place, None, _MS_SLAVE, None) != 0 for place in (_SHM, b"/dev", b"/")):
             sys.exit("no mount above /dev/shm can be made a slave")

@@ -1,8 +1,8 @@
-"""Keeps the sites of builds that this host has learnt, one file a build, in the form of page_sites.toml's entries.
+"""Stores the probe sites of builds that this host has learnt, one file for each build, in the form of page_sites.toml.
 
 A file is named by the hash of the build's code. Its writer decides where the kernel puts breakpoints into a server in
-use. So root takes a file only if root alone may write it and every folder above it. Root's files too are checked: each
-place must be the begin of an instruction, in a function that is decoded from its start.
+use. So root uses a file only if root alone may write it and every folder above it. Root's files too are checked: each
+site must be the beginning of an instruction, in a function that is decoded from its start.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from bufferlab.engines.servers.fetched import servers_root
 from bufferlab.errors import DataFileError, EnvironmentLackingError
 
 RULES = 1
-"""The version of the rules by which sites are proposed and proved. An entry of other rules is not used."""
+"""The version of the rules by which sites are proposed and proved. An entry of another version is not used."""
 WORK = "learning"
-"""The folder in the cache in which builds are learnt."""
+"""The folder in the cache in which bufferlab learns builds."""
 _FORMAT = "bufferlab-learnt-sites"
 _MOST_BYTES = 1 << 20
 _MOST_SITES = 64
@@ -34,42 +34,42 @@ _STEP = r"[+-][0-9]{1,9}"
 _FETCH = re.compile(rf"\\[0-9]{{1,10}}|{_REGISTER}|{_STEP}\({_REGISTER}\)|{_STEP}\({_STEP}\({_REGISTER}\)\)")
 FIELDS = ["tablespace:u32", "database:u32", "relation:u32", "fork:u32", "page:u32", "blocks:u32", "flag:u8",
           "held:u64", "strategy:u64", "strategy_type:u32"]  # fmt: skip
-"""The fields of a record of PostgreSQL, with their types; what shows the ring of a read may follow."""
+"""The fields of a PostgreSQL record, with their types; fields that show the ring of a read may follow."""
 _FURTHER_FIELDS: tuple[list[str], ...] = ([], ["io_context:u32"], ["io_context_18:u32"])
 FIELDS_OF_INNODB = ["space:u32", "page:u32", "mode:u8", "latch:u8"]
-"""The fields of a record of MySQL, and of MariaDB up to 10.4."""
+"""The fields of a record from MySQL, and from MariaDB up to 10.4."""
 FIELDS_OF_MARIADB = ["page_id:u64", "mode:u8", "latch:u8", "frame:u64"]
-"""The fields of a record of MariaDB from 10.5 on."""
+"""The fields of a record from MariaDB 10.5 and later."""
 _FLAG = "flag:u64"
 FIELDS_WITH_TRANSACTION = [*FIELDS_OF_MARIADB[:-1], _FLAG, FIELDS_OF_MARIADB[-1]]
-"""The same where the server counts a get only if a transaction asks for it: the flag is the transaction's address."""
+"""The fields if the server counts a get only within a transaction: the flag is the transaction's address."""
 _ALL_OF_INNODB = (FIELDS_OF_INNODB, FIELDS_OF_MARIADB, FIELDS_WITH_TRANSACTION)
 _IN_POOL = ("get_if_in_pool",)
 _MAY_LACK: tuple[tuple[str, ...], ...] = (("prefetch",), _IN_POOL)
-"""The kinds of sites that an entry of InnoDB may lack."""
+"""The kinds of sites that an entry of InnoDB may omit."""
 _RECORDERS = {"inside", "links"}
 _PLACE = {"offset", "byte"}
 _SITE = {"at", "kinds", "fetch", *_PLACE}
 _OF_SITES = {"inside", "hash_index", "uncounted", "late"}
-"""What only some sites have, and the core does not get."""
+"""The optional fields of a site that the core does not get."""
 _IF_FLAG = "kinds_if_flag"
 _HEAD, _MODES = {"fields", "site", "cost_shown"}, "modes_if_in_pool"
 _LEVELS = 8
-"""The most levels of objects and lists in an entry."""
+"""The maximum nesting of objects and lists in an entry."""
 
 
 @dataclass(frozen=True)
 class LearntEntry:
-    """The sites of one build, and how they were proved."""
+    """The probe sites of one build, and how they were proved."""
 
     server: str
-    """The name of the server's build in messages."""
+    """The server's name and version for messages."""
     text_sha256: str
     """The SHA-256 of the build's executable segments."""
     settings: Mapping[str, Any]
     """The entries `fields`, `site` and `cost_shown`, as page_sites.toml has them."""
     proof: Mapping[str, Any]
-    """The recorders that proved it (`by`: "inside", "links"), the compared counts, and the moment."""
+    """The recorders that proved the sites (`by`: "inside", "links"), the compared counts, and the time."""
 
     def text(self) -> str:
         """Return the entry as JSON, for a file."""
@@ -79,7 +79,7 @@ class LearntEntry:
 
 
 def kinds_of(fields: Sequence[str]) -> tuple[tuple[str, ...], ...]:
-    """Return the kinds of a site's accesses, of which an entry has sites each, by the fields of its records."""
+    """Return the kinds of accesses for which an entry with these record fields needs a site."""
     read = ("read",) if fields in _ALL_OF_INNODB else ("get", "read")
     return (("get",), read, ("create",), ("evict",))
 
@@ -90,12 +90,12 @@ def folder() -> Path:
 
 
 def path_of(text_sha256: str) -> Path:
-    """Return the file of a build's entry; it need not exist."""
+    """Return the path of a build's entry file; the file need not exist."""
     return folder() / f"{text_sha256}.json"
 
 
 def store(entry: LearntEntry, path: Path | None = None) -> Path:
-    """Write an entry into its file, or into `path`; return the file.
+    """Write an entry into its file, or into `path`; return the path.
 
     Raises OSError, and DataFileError for an entry that could not be read again.
     """
@@ -104,15 +104,15 @@ def store(entry: LearntEntry, path: Path | None = None) -> Path:
     place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     output_files.write(place, lambda file: file.write(entry.text().encode()))
     if path is None:
-        place.chmod(0o600)  # Whichever umask root has, others may not write it.
+        place.chmod(0o600)  # Whatever root's umask, other users must not be able to write the file.
     return place
 
 
 def read(path: Path, *, by_root_alone: bool = False) -> LearntEntry:
-    """Return the entry in a file. With `by_root_alone` the file must be one that only root can have written.
+    """Return the entry in a file. With `by_root_alone`, only root may be able to write the file.
 
-    Raises DataFileError for a file that cannot be read, is not an entry or is of other rules, EnvironmentLackingError
-    for a file that others may write, and FileNotFoundError.
+    Raises DataFileError for a file that cannot be read, is not an entry or has another version of the rules,
+    EnvironmentLackingError for a file that other users may write, and FileNotFoundError.
     """
     return _parsed(_text(path, by_root_alone), path)
 
@@ -126,7 +126,7 @@ def _parsed(text: bytes, path: Path) -> LearntEntry:
             raise ValueError("they were found by the rules of another version")
         entry = LearntEntry(told["server"], told["text_sha256"], told["settings"], told["proof"])
         _require_form(entry)
-        json.dumps(told, allow_nan=False, ensure_ascii=False).encode()  # Else it could not be shown.
+        json.dumps(told, allow_nan=False, ensure_ascii=False).encode()  # Else messages could not show it.
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         why = error if type(error) is ValueError else "its form is that of another program"
         raise DataFileError(f"these are no learnt sites: {why}", str(path), _AGAIN) from error
@@ -134,9 +134,9 @@ def _parsed(text: bytes, path: Path) -> LearntEntry:
 
 
 def of_build(text_sha256: str, binary: Path, *, by_root_alone: bool = False) -> LearntEntry | None:
-    """Return the entry of a binary with this hash, whose places the core has looked at; None if none was learnt.
+    """Return the entry of a binary with this hash, after the core checked its sites; None if the build was not learnt.
 
-    Raises what `read` raises, and EnvironmentLackingError for a place that is not the begin of an instruction.
+    Raises what `read` raises, and EnvironmentLackingError for a site that is not the beginning of an instruction.
     """
     path = path_of(text_sha256)
     try:
@@ -150,7 +150,7 @@ def of_build(text_sha256: str, binary: Path, *, by_root_alone: bool = False) -> 
 
 
 def require_instructions(settings: Mapping[str, Any], binary: Path) -> None:
-    """Raise EnvironmentLackingError unless each site of a build is at the begin of an instruction of its binary."""
+    """Raise EnvironmentLackingError unless each site of a build is at the beginning of an instruction of its binary."""
     sites = [{name: value for name, value in site.items() if name not in _OF_SITES} for site in settings["site"]]
     within = [{**site, **wide["inside"]} for site, wide in zip(sites, settings["site"], strict=True)
               if wide.get("inside")]  # fmt: skip
@@ -160,7 +160,7 @@ def require_instructions(settings: Mapping[str, Any], binary: Path) -> None:
 
 
 def _require_form(entry: LearntEntry) -> None:
-    """Raise ValueError, KeyError or TypeError for values that no entry has: they go into the kernel's program."""
+    """Raise ValueError, KeyError or TypeError for invalid values: they become part of a program in the kernel."""
     settings, proof = entry.settings, entry.proof
     if not _is_flat([settings, proof], _LEVELS) or type(settings) is not dict or type(proof) is not dict:
         raise ValueError("it has no settings and no proof")
@@ -218,9 +218,12 @@ def _is_place(one: Any) -> bool:
 
 
 def _text(path: Path, by_root_alone: bool) -> bytes:
-    """Return the text of an entry's file, at most one byte more than an entry may have. Raises as `read`."""
+    """Return the text of an entry's file, at most one byte more than the largest allowed entry.
+
+    Raises as `read` does.
+    """
     try:
-        # It must not wait for the writer of a pipe.
+        # O_NONBLOCK, because opening a pipe would wait for a writer.
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
         try:
             opened = os.fstat(descriptor)
@@ -239,14 +242,15 @@ def _text(path: Path, by_root_alone: bool) -> bytes:
 
 
 def _require_root_alone(path: Path, opened: os.stat_result) -> None:
-    """Raise EnvironmentLackingError unless only root may have written an open file, or put it there."""
+    """Raise EnvironmentLackingError unless only root can have written the open file and put it at its path."""
     named, real = path.absolute(), path.resolve()
     found = named.lstat()
-    is_same = (found.st_dev, found.st_ino) == (opened.st_dev, opened.st_ino)  # A link is not.
+    is_same = (found.st_dev, found.st_ino) == (opened.st_dev, opened.st_ino)  # A symbolic link is another file.
     for place in (real, *real.parents, *named.parents):
         status = place.lstat()
         is_sticky = stat.S_ISDIR(status.st_mode) and status.st_mode & stat.S_ISVTX
-        # In a folder with the sticky bit others may not replace what is root's. A link has no rights of its own.
+        # In a folder with the sticky bit, other users cannot replace root's files. A symbolic link has no permissions
+        # of its own.
         others_may = status.st_mode & 0o022 and not is_sticky and not stat.S_ISLNK(status.st_mode)
         if not is_same or status.st_uid != 0 or others_may:
             raise EnvironmentLackingError(

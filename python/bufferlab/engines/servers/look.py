@@ -1,12 +1,12 @@
-"""The interface of a look to one family of servers: how to connect, the server's facts, counters, pool, refusals.
+"""The interface for observing one family of servers: how to connect, the server's facts, counters, pool, refusals.
 
 An implementation holds no connection. It gets `query`, which runs one statement and returns rows as dictionaries with
-keys in lower case. `query` raises `Refused` for one statement that the server refuses, and `Lost` when the connection
-is gone.
+keys in lower case. `query` raises `Refused` for one statement that the server refuses, and `Lost` if the connection is
+gone.
 
-A question may fail because the account lacks a right, because the server lacks a table, or because it took too long.
-All three are answers: they become a reason (`NotTold`), with the line that would make the question possible. Every
-other error passes through.
+A query may fail because the account lacks a right, because the server lacks a table, or because it took too long. All
+three become a reason (`NotTold`), with a command line or statement that would make the query possible. Every other
+error passes through.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from bufferlab.engines.servers.existing.address import Address
 from bufferlab.versions import SERVERS
 
 NAME = "bufferlab-observe"
-"""The name of our sessions at the server (program_name, application_name)."""
+"""The name that our sessions have on the server (program_name, application_name)."""
 STATEMENT_SECONDS = 5
 LOCK_SECONDS = 2
 
 Row = Mapping[str, object]
 Query = Callable[[str], list[dict[str, Any]]]
-"""Sends one statement without parameters, in autocommit, and returns its rows by column name."""
+"""A function that sends one statement without parameters, in autocommit, and returns its rows by column name."""
 
 MISFITS = (LookupError, TypeError, ValueError, ArithmeticError)
-"""The errors of reading an answer that does not fit its question: a missing row or column, or a wrong number."""
+"""The exceptions for an answer that does not fit its query: a missing row or column, or a wrong number."""
 NOT_UNDERSTOOD = "the server's answer does not fit the question"
 NOT_A_SERVER = "is this a database server, or a program that stands before one? Name the server itself"
 
@@ -60,17 +60,17 @@ _WHY: Mapping[Refusal, str] = {
 
 @dataclass(frozen=True)
 class NotTold:
-    """The reason why a figure is not known, and the line that would change that, if one exists."""
+    """The reason why a value is unknown, and the command or statement that would change that, if one exists."""
 
     why: str
     remedy: str | None = None
     refusal: Refusal | None = None
-    """The kind of the server's refusal; None if it was not asked, or answered that it does not know."""
+    """The kind of the server's refusal; None if the server was not asked, or answered that it has no value."""
 
 
 @dataclass(frozen=True)
 class Question:
-    """A statement that changes nothing, its subject in words, and the line that helps against each refusal."""
+    """A statement that changes nothing, its subject in words, and the remedy against each kind of refusal."""
 
     sql: str
     subject: str
@@ -78,13 +78,13 @@ class Question:
 
 
 def ask(query: Query, question: Question) -> list[dict[str, object]] | NotTold:
-    """Return the rows that answer a question, or why they are missing.
+    """Return the rows that answer a query, or why they are missing.
 
     Errors that are not refusals pass through, such as a lost connection.
     """
     try:
         return query(question.sql)
-    except Exception as error:  # A look's own error has the server's error as its cause.
+    except Exception as error:  # An exception of `Look` has the server's error as its cause.
         refusal = refusal_of(error)
         if refusal is None:
             raise
@@ -92,7 +92,7 @@ def ask(query: Query, question: Question) -> list[dict[str, object]] | NotTold:
 
 
 def refusal_of(error: BaseException) -> Refusal | None:
-    """Return the kind of refusal in a ServerError, or in an error that one caused; None for any other error.
+    """Return the kind of refusal of a ServerError, or of an exception that one caused; None for any other error.
 
     >>> refusal_of(ServerError("1227", "Access denied")), refusal_of(ServerError("1064", "a mistake"))
     ('rights', None)
@@ -103,7 +103,7 @@ def refusal_of(error: BaseException) -> Refusal | None:
 
 
 def integer(value: object) -> int:
-    """Return a count from a client: an int, a Decimal of a sum, or None (0) for a sum of nothing."""
+    """Return an integer from a client's value: an int, a Decimal from a sum, or None (0) for an empty sum."""
     return int(value) if value is not None else 0  # type: ignore[call-overload]
 
 
@@ -120,33 +120,33 @@ def text(value: object) -> str | None:
 
 
 class Refused(Exception):
-    """The error of one statement that the server refused: a right, a name, a limit of time. The session lives."""
+    """The error for one statement that the server refused: a right, a name, a time limit. The session continues."""
 
 
 class Lost(Exception):
-    """The error of a connection that is gone."""
+    """The error for a connection that is gone."""
 
 
 @dataclass(frozen=True)
 class Facts:
-    """The facts that a server gives once, when a look connects."""
+    """The facts about a server that are read once, when an observation connects."""
 
     flavour: Flavour
     version: str
     numbers: tuple[int, ...]
-    """The numbers of the server's version, such as (8, 0, 41) or (17, 2)."""
+    """The parts of the server's version as integers, such as (8, 0, 41) or (17, 2)."""
     identity: str
-    """A text that stays the same over a restart, and differs on another server."""
+    """A text that identifies the server: it survives a restart, and is different for another server."""
     page_size_bytes: int
     pool_size_bytes: int
     transactions: str
-    """The unit that the count `transactions` counts: "transaction", or "explicit commit"."""
+    """The unit of the count `transactions`: "transaction", or "explicit commit"."""
     no_time: str
-    """Why the time of reads is not known, with the line that would change that; empty if it is known."""
+    """Why the time of reads is unknown, with the remedy; "" if it is known."""
     uptime_s: float
-    """The seconds that the server had run when it gave these facts."""
+    """The server's uptime in seconds when it gave these facts."""
     thread: int | None = None
-    """The number of our session's thread or process at the server's host; None if it is not known."""
+    """The thread or process id of our session on the server's host; None if it is unknown."""
     data_directory: str | None = None
     settings: Mapping[str, str] = field(default_factory=dict)
 
@@ -166,32 +166,32 @@ class Sample:
     """Counters that only grow between resets."""
     levels: Mapping[str, float]
     own: Mapping[str, int]
-    """The part of each counter that our own session added since the observation began."""
+    """For each counter, the part that our own session added since the observation began."""
     started_s: float
-    """The start of the server, as computed. A slow answer may make it earlier; only a restart makes it later."""
+    """The server's computed start time. A slow answer may make it earlier; only a restart makes it later."""
     reset_s: float | None = None
-    """The time of the last reset of the counters, on a clock of the server; None without a reset, or if not known."""
+    """The time of the last reset of the counters, on a server clock; None without a reset, or if unknown."""
     read_s: Mapping[str, float] = field(default_factory=dict)
-    """The times of counts that were read after `t_s`, by their names: a busy host may read them seconds later."""
+    """The read times of counts that were read after `t_s`, by name: on a busy host it may be seconds later."""
 
 
 @dataclass(frozen=True)
 class Unpublished:
-    """The sessions whose work no count may hold yet: they publish their counts when their transaction ends."""
+    """The sessions whose work may be in no count yet: they publish their counts when their transaction ends."""
 
     sessions: int = 0
-    """How many sessions worked in a transaction older than the look."""
+    """How many sessions worked in a transaction that began before the observation."""
     hidden: int = 0
-    """How many other sessions may have worked in such a transaction: the account may not see whether they did."""
+    """How many other sessions may have worked in such a transaction: the account cannot see their work."""
     readers: tuple[int, ...] = ()
-    """The processes that read for `sessions`, as the server numbers them; empty if not all are known."""
+    """The PIDs, on the server's host, of the processes that read for these sessions; empty if not all are known."""
     read_bytes: int | None = None
-    """The bytes that read calls of these processes returned during the look; None if they cannot be read from here."""
+    """The bytes that read calls of these processes returned during the observation; None if they cannot be read."""
 
 
 @dataclass(frozen=True)
 class PoolLevels:
-    """The state of the pool at one moment: values by names with units, and by name why a value is missing."""
+    """The state of the pool at one moment: values by names with units, and for missing values the reason by name."""
 
     values: Mapping[str, float]
     why_not: Mapping[str, str]
@@ -199,14 +199,14 @@ class PoolLevels:
 
 @dataclass(frozen=True)
 class LargeObject:
-    """A table, an index or a database that is larger than the pool, as far as it can be scanned."""
+    """A table, an index or a database that is larger than the pool, with its number of sequentially read rows."""
 
     rows_read: int
-    """How many rows of the object were read one after another since the server's start, at most."""
+    """The most rows of the object that can have been read sequentially since the server's start."""
     pool_rows: float
-    """The least number of rows that fill as many pages as the pool has. If fewer were read, no scan read that many."""
+    """The least number of rows whose pages fill the pool. If fewer rows were read, no scan filled the pool."""
     remedy: str | None = None
-    """The line that would make the number of rows read known; None if it is known, or if no line would help."""
+    """The command or statement that would make `rows_read` known; None if it is known, or if none would help."""
 
 
 @dataclass(frozen=True)
@@ -219,43 +219,43 @@ class DataSize:
 
 
 class Look(ABC):
-    """The way to look at one family of servers."""
+    """The functions for observing one family of servers."""
 
     @abstractmethod
     def watch(self, address: Address) -> Client:
-        """Open a session that is read only, named and limited in time. Raises EnvironmentLackingError without one."""
+        """Open a session that is read-only, named and limited in time. Raises EnvironmentLackingError if it cannot."""
 
     def own_at_start(self, connection: Client) -> int:
-        """Return how many statements the server has counted of this session so far, this question included."""
+        """Return how many statements of this session the server has counted so far, this query included."""
         return 0
 
     @abstractmethod
     def facts(self, query: Query) -> Facts:
-        """Return the server's facts, asked once."""
+        """Return the server's facts; called once."""
 
     @abstractmethod
     def sample(self, query: Query, facts: Facts, t_s: float, own: Callable[[], int]) -> Sample:
-        """Return the server's counters and levels now, which is `t_s` on the observer's clock.
+        """Return the server's present counters and levels; the present is `t_s` on the observer's clock.
 
-        `own` returns how many statements the look has sent so far.
+        `own` returns how many statements the observation has sent so far.
         """
 
     def derive(self, grown: Mapping[str, int], facts: Facts) -> dict[str, float]:
-        """Return the counts of an interval, by the names of `Counts`, from the growth of the counters."""
+        """Return the counts of an interval, by the names of `Counts`, computed from the growth of the counters."""
         return dict(grown)
 
     def pool(self, query: Query, facts: Facts) -> PoolLevels:
-        """Return the pool's size, contents and dirty pages at this moment, as far as the server shows them."""
+        """Return the pool's present size, contents and dirty pages, as far as the server shows them."""
         return PoolLevels({"pool_size_bytes": facts.pool_size_bytes}, {})
 
     def own_total(self, query: Query) -> Mapping[str, float]:
-        """Return our session's part of quantities from which samples do not subtract it; asked once, at the end."""
+        """Return our session's part of quantities from which samples do not subtract it; called once, at the end."""
         return {}
 
     def data(self, query: Query, facts: Facts) -> DataSize | NotTold:
-        """Return the size of all databases' data and the objects larger than the pool, or why it is not known."""
+        """Return the size of all databases' data and the objects larger than the pool, or why it is unknown."""
         return NotTold("the server does not tell how large its data are")
 
     def unpublished(self, query: Query, seconds: float) -> Unpublished:
-        """Return which sessions worked in transactions older than a look of that many seconds, which ends now."""
+        """Return which sessions worked in transactions that began before the last `seconds` seconds."""
         return Unpublished()

@@ -1,9 +1,9 @@
 """Limits the memory of a server and the page cache of its files together, with a cgroup that exists for one run.
 
-A group's name holds its owner's PID namespace, pid and start time. The next start removes groups whose owner is dead.
-The cgroup has version 1 (memory.limit_in_bytes) or 2 (memory.max): the one that has the host's memory controller. See
-the kernel's admin-guide/cgroup-v1/memory.rst and cgroup-v2.rst. A page belongs to the group that brought it into
-memory. So pages cached before would not count, and the database is dropped from the cache first (`drop_cached`).
+A cgroup's name contains its owner's PID namespace, PID and start time. The next start removes cgroups whose owner is
+dead. The cgroup has version 1 (memory.limit_in_bytes) or 2 (memory.max): the one that has the host's memory controller.
+See the kernel's admin-guide/cgroup-v1/memory.rst and cgroup-v2.rst. A page is charged to the cgroup that brought it
+into memory. So pages cached before would not count, and the database is dropped from the cache first (`drop_cached`).
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ _NO_SWAP = {1: (("memory.swappiness", "0"),), 2: (("memory.swap.max", "0"),)}
 
 @dataclass(frozen=True)
 class Hierarchy:
-    """The place in a cgroup file system where we can make groups."""
+    """The place in a cgroup file system where bufferlab can create cgroups."""
 
     version: Literal[1, 2]
     folder: Path
     root: Path
-    """The mount point, above every group that we can see."""
+    """The mount point, above every visible cgroup."""
 
     def __str__(self) -> str:
         return f"cgroup v{self.version} in {self.folder}"
@@ -55,12 +55,12 @@ class Hierarchy:
 class MemoryLimit:
     """A context manager for a cgroup that may use `limit_bytes` of memory; processes join through `procs`.
 
-    Entering raises EnvironmentLackingError when the host does not allow it. Leaving kills the processes that are
-    still in the group, and removes it.
+    Entering raises EnvironmentLackingError if the host does not allow it. Leaving kills the processes that are still in
+    the cgroup, and removes it.
     """
 
     def __init__(self, limit_bytes: int | None, beside_rest_bytes: int = 0) -> None:
-        """`limit_bytes` None: the processes' memory at rest and `beside_rest_bytes` besides, from `begin` on."""
+        """With `limit_bytes` None, `begin` sets the limit: the idle processes' memory plus `beside_rest_bytes`."""
         self._asked_bytes, self._beside_rest_bytes = limit_bytes, beside_rest_bytes
         self._rest_bytes: int | None = None
         self._group: Path | None = None
@@ -68,7 +68,7 @@ class MemoryLimit:
 
     @classmethod
     def asked(cls, knobs: Values) -> MemoryLimit | None:
-        """Return the limit that these knobs ask for; None for none."""
+        """Return the limit that these knobs set; None if they set none."""
         asked = knobs.get(NAME, OFF)
         if asked == POOL:
             return cls(None, int(knobs["pool_size"]))
@@ -76,7 +76,7 @@ class MemoryLimit:
 
     @property
     def hint(self) -> str:
-        """What to ask for where the limit was too small."""
+        """Return the hint for a limit that was too small."""
         return f"ask for a larger {NAME}, or a smaller pool_size" if self._asked_bytes else "ask for a larger pool_size"
 
     def __enter__(self) -> MemoryLimit:
@@ -88,7 +88,7 @@ class MemoryLimit:
             if self._asked_bytes is not None:
                 self._set(self._asked_bytes)
             for name, value in _NO_SWAP[self._version]:
-                with suppress(OSError):  # Not every kernel counts swap.
+                with suppress(OSError):  # Not every kernel has a limit for swap.
                     (group / name).write_text(value)
         except OSError as error:
             _remove(group)
@@ -107,24 +107,24 @@ class MemoryLimit:
 
     @property
     def procs(self) -> Path:
-        """The file that a process writes its number into to join the group."""
+        """Return the path of cgroup.procs, into which a process writes its PID to join the cgroup."""
         assert self._group is not None
         return self._group / "cgroup.procs"
 
     @property
     def actual_bytes(self) -> int:
-        """The limit as the kernel has it, in bytes rounded to whole pages."""
+        """Return the limit in force in bytes, which the kernel rounds to whole pages."""
         assert self._group is not None
         return int((self._group / _LIMIT[self._version]).read_text())
 
     def begin(self) -> None:
-        """Note the memory of the server that has just started, and set the limit that refers to it."""
+        """Record the memory of the server that has just started, and set a limit that is relative to it."""
         self._rest_bytes = self._held_bytes()
         if self._asked_bytes is None:
             self._set(self._rest_bytes + self._beside_rest_bytes)
 
     def taken(self) -> dict[str, int]:
-        """Return the bytes that the group took at rest and takes now, and of the page cache of its files."""
+        """Return the limit, the memory of the idle server, the present memory, and that of the page cache, in bytes."""
         held = self._held_bytes()
         return {
             "memory_limit_bytes": self.actual_bytes,
@@ -142,14 +142,14 @@ class MemoryLimit:
         return int((self._group / _USED[self._version]).read_text())
 
     def _held_bytes(self) -> int:
-        """Return what the group takes without the page cache, which the kernel can take back."""
+        """Return the cgroup's bytes without the page cache, which the kernel can reclaim."""
         assert self._group is not None
         told = dict(line.split() for line in (self._group / "memory.stat").read_text().splitlines())
         lists = ("total_active_file", "total_inactive_file") if self._version == 1 else ("active_file", "inactive_file")
         return self._used_bytes() - sum(int(told[name]) for name in lists)
 
     def ran_out(self) -> bool:
-        """Return whether the kernel has killed a process of the group because no page could be reclaimed."""
+        """Return whether the kernel killed a process of the cgroup because it could reclaim no page."""
         assert self._group is not None
         name = "memory.oom_control" if self._version == 1 else "memory.events"
         with suppress(OSError):
@@ -161,7 +161,7 @@ class MemoryLimit:
 
 
 def check(knobs: Values, beside_pool_bytes: int) -> HostCheck:
-    """Check that this host can limit a server as the knobs ask, and that the limit holds the pool and a server."""
+    """Check that this host can limit a server as the knobs require, and that the limit can hold pool and server."""
     asked = knobs.get(NAME, OFF)
     if asked == OFF:
         return HostCheck(NAME, True, "not asked for")
@@ -178,9 +178,9 @@ def check(knobs: Values, beside_pool_bytes: int) -> HostCheck:
 
 
 def usable() -> Hierarchy:
-    """Return where a group can be made and joined, after trying it. Raise EnvironmentLackingError without such a place.
+    """Return where a cgroup can be created and joined, after trying it. Raise EnvironmentLackingError without a place.
 
-    Also removes the groups of dead processes.
+    Also removes the cgroups of dead processes.
     """
     hierarchy = _find()
     remove_stale(hierarchy)
@@ -196,10 +196,10 @@ def usable() -> Hierarchy:
 
 
 def remove_stale(hierarchy: Hierarchy) -> None:
-    """Remove the groups of dead processes everywhere below the root, and kill the processes still in them."""
+    """Remove the cgroups of dead owners everywhere below the root, and kill the processes still in them."""
     for group in _ours(hierarchy.root):
         namespace, *owner = group.name.removeprefix(_PREFIX).split("-")
-        # In a group of another PID namespace (a container's) the pid means another process.
+        # In a cgroup of another PID namespace (a container's), the same PID is another process.
         if namespace == _namespace() and len(owner) == 3 and _start_of(owner[0]) != owner[1]:
             _remove(group)
 
@@ -218,9 +218,9 @@ def drop_cached(database: Path) -> None:
 
 
 def groups_of(pid: int) -> Iterator[tuple[Literal[1, 2], Path]]:
-    """Yield the version and folder of each group whose memory a process counts in, its own first and then those above.
+    """Yield version and folder of the cgroups to which a process's memory is charged: its own, then the ancestors.
 
-    A group that this file system does not show, as of a container, is left out with those below it.
+    If this file system does not show a cgroup, as with a container's, that cgroup and those below it are left out.
     """
     groups = _groups(str(pid))
     for point, root, kind, options in _mounts():
@@ -231,9 +231,9 @@ def groups_of(pid: int) -> Iterator[tuple[Literal[1, 2], Path]]:
 
 
 def _find() -> Hierarchy:
-    """Return the hierarchy with the memory controller, at our group or the nearest above whose children have it.
+    """Return the hierarchy with the memory controller, at our cgroup or the nearest ancestor whose children have it.
 
-    Raise EnvironmentLackingError when there is none, or none that we may write.
+    Raise EnvironmentLackingError if there is none, or if bufferlab may not write to it.
     """
     mounts, own = _mounts(), _groups()
     for point, root, kind, options in mounts:
@@ -260,13 +260,13 @@ def _cannot(why: str, where: Path) -> EnvironmentLackingError:
 
 
 def _mounts() -> list[tuple[Path, str, str, frozenset[str]]]:
-    """Return (mount point, root inside, type, options) of every cgroup file system."""
+    """Return (mount point, root of the mount, version, options) of every cgroup file system."""
     kinds = ("cgroup", "cgroup2")
     return [(Path(one.point), one.root, one.kind, one.options) for one in mounts() if one.kind in kinds]
 
 
 def _groups(process: str = "self") -> dict[str, str]:
-    """Return the path of a process's group by controller; "" is the key of version 2 (cgroups(7))."""
+    """Return the path of a process's cgroup by controller; "" is the key of version 2 (cgroups(7))."""
     groups: dict[str, str] = {}
     with suppress(OSError):
         for line in Path(f"/proc/{process}/cgroup").read_text().splitlines():
@@ -276,7 +276,7 @@ def _groups(process: str = "self") -> dict[str, str]:
 
 
 def _own_folder(point: Path, root: str, own: str) -> Path:
-    """Return our group's folder, or the mount point if the folder cannot be seen, as in a container."""
+    """Return our cgroup's folder, or the mount point if the folder is not visible, as in a container."""
     inside = own[len(root.rstrip("/")) :] if own.startswith(root) else "/"
     folder = point / inside.strip("/")
     return folder if folder.is_dir() else point
@@ -298,19 +298,22 @@ def _make(hierarchy: Hierarchy) -> Path:
 
 
 def _remove(group: Path) -> None:
-    """Kill the group's processes and remove it, trying for _REMOVE_SECONDS: the kernel needs a moment after a kill."""
+    """Kill the cgroup's processes and remove it.
+
+    Retry for _REMOVE_SECONDS, because the kernel needs a moment after a kill.
+    """
     deadline = time.monotonic() + _REMOVE_SECONDS
     give_back = group / "memory.force_empty"
     with suppress(OSError):
-        # Give back the pages of files that are deleted next; otherwise the dead group would keep them.
+        # Release the pages of files that are deleted next; otherwise the dead cgroup would keep them.
         if give_back.exists():
             give_back.write_text("0")
     while group.exists() and time.monotonic() < deadline:
         pids = [int(pid) for pid in _words(group / "cgroup.procs")]
         if 0 in pids:
-            return  # A process of another PID namespace (cgroups(7)), and so not ours.
+            return  # PID 0 is a process of another PID namespace (cgroups(7)), and so not ours.
         for pid in pids:
-            # The pid may be of another user's process, if /proc hides whose it is (hidepid).
+            # The PID may belong to another user's process if /proc hides owners (hidepid).
             with suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, signal.SIGKILL)
         try:
@@ -327,12 +330,12 @@ def _ours(root: Path) -> Iterator[Path]:
 
 
 def _namespace() -> str:
-    """Return the number of this process's PID namespace (namespaces(7))."""
+    """Return the inode number of this process's PID namespace (namespaces(7))."""
     return str(os.stat("/proc/self/ns/pid").st_ino)
 
 
 def _start_of(pid: str) -> str:
-    """Return a process's start in clock ticks since boot, which with the pid identifies it; "" when it is dead."""
+    """Return a process's start time in clock ticks since boot, which with the PID identifies it; "" if it is dead."""
     try:
         return stat_fields(pid)[19]
     except OSError:

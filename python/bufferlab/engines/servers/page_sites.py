@@ -1,11 +1,11 @@
-"""Knows, per build, the places ("sites") in a server's binary at which something happens to a page of the pool.
+"""Knows for each build the probe sites: places in a server's binary at which something happens to a page of the pool.
 
-A private server records what happens there itself, by code that it loads. The kernel records a server that runs
-already.
+A private server records these events itself, by code that it loads. For an already running server, the kernel records
+them.
 
 A family's page_sites.toml lists builds by the SHA-256 of their executable segments, so that a name or a version cannot
-mislead. `bufferlab learn` adds others on this host (learnt.py). A build that neither has cannot be traced: a probe at a
-wrong place would break the server.
+mislead. `bufferlab learn` adds others on this host (learnt.py). A build that is in neither cannot be traced: a probe at
+a wrong place would break the server.
 """
 
 from __future__ import annotations
@@ -38,33 +38,33 @@ T = TypeVar("T")
 _FLAG = "--probe page-trace"
 _OF_THE_CORE = ("fields", "modes_if_in_pool")
 _OF_US = ("hash_index", "uncounted", "late", "inside")
-"""Entries of a site in page_sites.toml that the core does not get."""
+"""Entries of a site in page_sites.toml that are for Python only: the core does not get them."""
 LEARNABLE: tuple[Flavour, ...] = ("postgres", "mysql", "mariadb")
 """The flavours whose builds `bufferlab learn` can learn."""
 WRITES = frozenset(("dirty", "write"))
-"""The kinds of sites that only code in the server records: no advice needs them, and the kernel's probes are dear."""
+"""The kinds of sites that only code in the server records. No advice needs them, and probes by the kernel cost much."""
 _NO_SPOOL = {"path": "", "limit_bytes": 0}
 _PROCESSOR = "x86_64"
-"""The processor that all known builds are made for, as `platform.machine` names it."""
+"""The processor architecture of all known builds, as `platform.machine` names it."""
 
 
 @dataclass(frozen=True)
 class PageSites:
-    """The places (sites) in one build's binary at which something happens to a page of the pool."""
+    """The probe sites in one build's binary, at which something happens to a page of the pool."""
 
     server: str
-    """The name of the server's build in messages."""
+    """The server's name and version for messages."""
     settings: dict[str, Any]
     """The entries `fields`, `modes_if_in_pool`, `site` and others of page_sites.toml."""
 
     @property
     def has_hash_index(self) -> bool:
-        """Return whether a trace of this build holds the gets through the adaptive hash index."""
+        """Return whether a trace of this build contains the gets through the adaptive hash index."""
         return any(site.get("hash_index") for site in self.settings["site"])
 
     @property
     def cost_is_shown(self) -> bool:
-        """Return whether docs/benchmarks.md shows the cost of a trace for this build."""
+        """Return whether docs/benchmarks.md has a measurement of a trace's cost for this build."""
         return bool(self.settings["cost_shown"])
 
     @property
@@ -74,7 +74,7 @@ class PageSites:
 
     @property
     def late(self) -> list[int]:
-        """Return the numbers of the sites whose gets the server may count later than it makes them."""
+        """Return the numbers of the sites whose gets the server may count with a delay."""
         return self._numbers("late")
 
     def _numbers(self, flag: str) -> list[int]:
@@ -82,19 +82,19 @@ class PageSites:
 
     @property
     def kinds(self) -> list[str]:
-        """Return the kinds of accesses that a trace of this build holds, if the server records itself."""
+        """Return the kinds of accesses that a trace of this build contains, if the server records itself."""
         words = page_trace_words().kinds
         told = {kind for site in self.settings["site"] for kind in (*site["kinds"], *site.get("kinds_if_flag", ()))}
         return sorted(told, key=words.index)
 
     def job(self, build: Build, spool: Mapping[str, Any]) -> str:
-        """Return the core's settings, as JSON, with which the build's own code records accesses into `spool`."""
-        # "inside" replaces a site's place for code in the server, if the kernel's place is too narrow for a jump.
+        """Return as JSON the core's settings with which the build records its accesses into `spool` itself."""
+        # "inside" gives another place for code in the server, if the kernel's place has too few bytes for a jump.
         placed = [{**site, **site.get("inside", {})} for site in self.settings["site"]]
         return json.dumps(self._asked(placed, build.binary, spool))
 
     def by_kernel(self, binary: Path, spool: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the core's settings with which the kernel records accesses into `spool`, without writes."""
+        """Return the core's settings with which the kernel records accesses, but no page writes, into `spool`."""
         return self._asked([site for site in self.settings["site"] if not WRITES & {*site["kinds"]}], binary, spool)
 
     def _asked(self, of: Iterable[Mapping[str, Any]], binary: Path, spool: Mapping[str, Any]) -> dict[str, Any]:
@@ -104,9 +104,9 @@ class PageSites:
 
 
 def known(table: Path, binary: Path, *, in_use: bool = False) -> PageSites | None:
-    """Return the sites of a binary: from a family's page_sites.toml, else as this host has learnt them; else None.
+    """Return a binary's sites: from a family's page_sites.toml, else as learnt on this host; None if they are unknown.
 
-    For a server `in_use` only root's learnt sites are taken, and only if the kernel's links proved them. Raise
+    For a server `in_use`, only root's learnt sites are used, and only if the kernel's links proved them. Raise
     EnvironmentLackingError for a file that is not a program, and what `learnt.of_build` raises.
     """
     digest = text_sha256(binary)
@@ -120,7 +120,7 @@ def known(table: Path, binary: Path, *, in_use: bool = False) -> PageSites | Non
 
 
 def find(table: Path, build: Build) -> PageSites:
-    """Return the sites of a build. Raise SpecError when they are not known, and what `known` raises."""
+    """Return the sites of a build. Raise SpecError if they are unknown, and what `known` raises."""
     if sites := known(table, build.binary):
         return sites
     others = "choose a build with --set server=NAME: `bufferlab doctor` lists those that can be traced"
@@ -134,9 +134,9 @@ def find(table: Path, build: Build) -> PageSites:
 
 
 def require(table: Path, build: Build) -> PageSites:
-    """Return the sites of a build that can record itself here and now.
+    """Return the sites of a build that can record itself on this host.
 
-    Raise SpecError for an unknown build, and EnvironmentLackingError when this host cannot trace.
+    Raise SpecError for an unknown build, and EnvironmentLackingError if this host cannot trace.
     """
     require_processor()
     sites = find(table, build)
@@ -146,9 +146,9 @@ def require(table: Path, build: Build) -> PageSites:
 
 
 def require_processor() -> None:
-    """Raise EnvironmentLackingError on a processor for which no build is known."""
+    """Raise EnvironmentLackingError on a processor architecture for which no build is known."""
     if (processor := platform.machine()) != _PROCESSOR:
-        # Another build would not help: all known ones are for x86-64.
+        # The hint does not suggest another build: all known builds are for x86-64.
         what = "page accesses of servers cannot be recorded on this processor: only builds for x86-64 are known"
         hint = "leave the trace out, or use a machine with an x86-64 processor"
         raise EnvironmentLackingError(what, processor, hint)
@@ -157,11 +157,11 @@ def require_processor() -> None:
 class Recording:
     """A trace of one server's page accesses, from before its first instruction on.
 
-    If the trace is not required, a server that cannot be recorded runs without it, and the run says why.
+    If the trace is optional, a server that cannot be recorded runs without it, and the run says why.
     """
 
     def __init__(self, sites: PageSites | Failure, build: Build, asked: Mapping[str, Any], on_event: OnEvent) -> None:
-        """`sites`: the failure, if the build cannot be traced here and the trace is not required."""
+        """`sites` is a failure if the build cannot be traced here and the trace is optional."""
         self._required = asked["required"]
         self._on_event = on_event
         self._refused: Failure | None = None
@@ -176,7 +176,7 @@ class Recording:
         self._trace = self._try(lambda: native().page_trace(sites.job(build, asked["spool"])))
 
     def _try(self, act: Callable[[], T]) -> T | None:
-        """Return the core's answer; None once the core has refused a trace that is not required."""
+        """Return the core's answer; None if the core has refused an optional trace."""
         try:
             return None if self._refused else act()
         except Exception as error:
@@ -186,7 +186,7 @@ class Recording:
             return None
 
     def begin(self, home: Path) -> Preload | None:
-        """Begin to read; return the settings with which the server must be started to be recorded; None: no trace.
+        """Start reading; return how the server must be started to be recorded; None without a trace.
 
         Write the recorder's files into the server's folder. Raises the core's error if the trace is required.
         """
@@ -195,7 +195,7 @@ class Recording:
         return Preload(dict(told["environment"]), told["descriptor"]) if told else None
 
     def require_on(self) -> None:
-        """Raise the core's error when the answering server is not recorded, although the trace is required."""
+        """Raise the core's error if the trace is required and the started server is not recorded."""
         if self._trace:
             self._try(self._trace.require_on)
 
@@ -209,11 +209,14 @@ class Recording:
         return {**result, "recorded": {**recorded, "page_trace": page_trace}}
 
     def close(self) -> None:
-        """End the trace, also when the run failed; does nothing when it has ended."""
+        """End the trace, even if the run failed; do nothing if it has ended."""
         self._ended()
 
     def _ended(self) -> dict[str, Any]:
-        """End the trace; return the core's answer. Writing the file of a long trace takes minutes on a slow disk."""
+        """End the trace; return the core's answer.
+
+        This writes a file, which takes minutes for a long trace on a slow disk.
+        """
         if not self._trace:
             return {}
         with signs_of_life(self._on_event, "keeping the page trace"):
@@ -225,7 +228,7 @@ class Recording:
 def recording(
     table: Path, build: Build, asked: Mapping[str, Any] | None, on_event: OnEvent
 ) -> Iterator[Recording | None]:
-    """Context manager for a trace of a server that is started inside it; yields None if none was asked for.
+    """Context manager for a trace of a server that is started inside it; yields None if no trace was requested.
 
     `on_event` gets signs of life while the trace is written.
     """
@@ -236,7 +239,7 @@ def recording(
     try:
         sites = require(table, build)
     except BufferlabError as error:
-        # When the plan was made, the server could be recorded: the build or the host has changed since.
+        # When the plan was made, the server could be recorded. The build or the host has changed since.
         if asked["required"]:
             raise
         sites = error.failure
@@ -248,7 +251,7 @@ def recording(
 
 
 def running(binary: Path) -> list[int]:
-    """Return the processes that run this file, in any container.
+    """Return the PIDs of the processes that run this file, in any container.
 
     Containers of one image see the image's files on different devices, but share the files and the kernel's probes in
     them. So files are compared by inode, size and time, not by device (overlayfs.rst, "Inode properties").
@@ -268,7 +271,7 @@ def _has_loaded(process: Path, inode: int) -> bool:
 
 
 def is_loader(exe: Path) -> bool:
-    """Return whether a dynamic loader started a process: /proc/PID/exe then names the loader, not the program."""
+    """Return whether a dynamic loader started the process: /proc/PID/exe is then the loader, not the program."""
     return fnmatch(os.readlink(exe), f"*/{LOADER}")
 
 
@@ -283,7 +286,10 @@ class MappedCode(NamedTuple):
 
 
 def mapped_code(process: Path) -> list[MappedCode]:
-    """Return the files whose code is mapped in the process of this folder of /proc. Raises OSError if unreadable."""
+    """Return the files whose code a process has mapped; `process` is its folder in /proc.
+
+    Raises OSError if unreadable.
+    """
     lines = [line.split(maxsplit=5) for line in (process / "maps").read_text().splitlines()]
     return [MappedCode(int(line[4]), line[5], line[0]) for line in lines if "x" in line[1] and len(line) > 5]
 
@@ -294,7 +300,7 @@ def _identity(binary: Path) -> tuple[int, int, int]:
 
 
 def text_sha256(binary: Path) -> str:
-    """Return the SHA-256 of a binary's executable segments, which stripping does not change.
+    """Return the SHA-256 of a binary's executable segments, which `strip` does not change.
 
     Raise EnvironmentLackingError for a file that is not a program.
     """

@@ -1,7 +1,7 @@
-"""A private server as a context: started and ready inside it, stopped and gone after it.
+"""Runs a private server as a context manager: it is ready inside the `with` block, and gone after it.
 
-It listens on a Unix socket in a folder that only its user may enter, and on nothing else. A family holds the
-differences between servers. This module knows no data, no accounts and no workloads.
+The server listens only on a Unix socket in a folder that only its user may enter. A family implements the differences
+between servers. This module knows no data, no accounts and no workloads.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ READY_SECONDS = 120.0
 STOP_SECONDS = 120.0
 _SILENT_HINT = "it was stopped or waited for its device: see its log, and the kernel's (dmesg)"
 _SOCKET_BYTES_MAX = 107
-"""sun_path of sockaddr_un has 108 bytes, one of them the end (unix(7))."""
+"""The longest socket path: sun_path of sockaddr_un has 108 bytes, one of them the terminating zero (unix(7))."""
 SHORT_SOCKETS = "bufferlab-socket-"
 """The prefix of folders in /tmp, each for one socket whose path in the server's folder would be too long."""
 _POLL_SECONDS = 0.02
@@ -46,9 +46,9 @@ class PrivateServer:
     """A context manager for one private server.
 
     Entering starts it and waits until it answers; leaving stops it, or kills it after an exception. Both raise
-    EngineFailure, with the end of the server's log, when it does not start, ended while it was used, or does not stop.
-    Entering also raises EnvironmentLackingError when the server's user cannot reach its folders. After leaving, and
-    after a failed entry, no process of the server lives.
+    EngineFailure, with the end of the server's log, if the server does not start, ends while it is used, or does not
+    stop. Entering also raises EnvironmentLackingError if the server's user cannot reach its folders. After leaving, and
+    after a failed entry, no process of the server runs.
     """
 
     family: Family
@@ -58,10 +58,10 @@ class PrivateServer:
     """The folder of the server's configuration, socket, log and temporary files."""
     _: KW_ONLY
     user: tuple[int, int] | None
-    """The (uid, gid) that the server runs as, which will own `home`; None: our own user."""
+    """The (uid, gid) that the server runs as, which will own `home`; None for bufferlab's user."""
     login: tuple[str, str]
     settings: Mapping[str, str]
-    """The variables that the server starts with, by the server's names."""
+    """The variables with which the server starts, by the server's names."""
     connections: int = 1
     on_wait: OnWait = lambda what: None
     ready_seconds: float = READY_SECONDS
@@ -69,50 +69,50 @@ class PrivateServer:
     trace: Recording | None = None
     """The trace of the server's page accesses, from its start on; None if they are not recorded."""
     group: Path | None = None
-    """The cgroup.procs of the group that the process joins before it becomes the server; None: it joins none."""
+    """The cgroup.procs of the cgroup that the process joins before it becomes the server; None if it joins none."""
     own_net: bool = False
-    """Whether the server can reach no network; entering raises EnvironmentLackingError if the host cannot do that."""
+    """Whether the server gets no network; entering raises EnvironmentLackingError if the host cannot do that."""
     conf: str = field(default="", init=False)
-    """The text of the server's option file; empty until it was started."""
+    """The text of the server's option file; "" before the start."""
     _short: ExitStack = field(default_factory=ExitStack, init=False)
-    """Holds the folder of a socket whose path would be too long in `home`."""
+    """Removes the folder of a socket whose path in `home` would be too long."""
     _process: subprocess.Popen[bytes] | None = field(default=None, init=False)
     _own_ipc: bool = field(default=False, init=False)
     _abandoned: bool = field(default=False, init=False)
     _silence: str | None = field(default=None, init=False)
 
     answer_seconds = ANSWER_SECONDS
-    """After this many seconds without an answer a server counts as stopped, and is killed."""
+    """The seconds without an answer after which a server counts as hung, and is killed."""
 
     def __post_init__(self) -> None:
         self.log = self.home / "server.log"
         """The path of the server's error log."""
         self.socket = self.home / self.family.socket_name
-        """The path of the Unix socket on which the server listens; final once it was started."""
+        """The path of the Unix socket on which the server listens; it may change at the start."""
 
     @property
     def address(self) -> Address:
-        """The address of the workload's database on this server, with the current login (`log_in_as`)."""
+        """Return the address of the workload's database on this server, with the current login (`log_in_as`)."""
         socket = self.socket.parent if self.family.socket_is_folder else self.socket
         return private(str(socket), *self.login, DATABASE, self.family.form.port)
 
     @property
     def pid(self) -> int:
-        """The server's process id, once it was started."""
+        """Return the server's PID; valid after the start."""
         assert self._process is not None
         return self._process.pid
 
     def connect(self, database: str | None = None, *, patient: bool = False) -> Client:
-        """Open a control connection as the current login; the caller closes it.
+        """Open a control connection with the current login; the caller closes it.
 
-        `database`: None for the family's default. `patient` removes the limit on how long a statement may take.
+        `database` None means the family's default. `patient` removes the time limit of statements.
         """
         return self.family.connect(self.address, database, seconds=None if patient else CHANGE_SECONDS)
 
     def answers(self) -> bool:
-        """Return whether the started server accepts our login and statements; leave nothing open.
+        """Return whether the started server accepts our login and statements; leave no connection open.
 
-        Called repeatedly until it returns True. Raises EngineFailure when the server refuses the login.
+        Called repeatedly until it returns True. Raises EngineFailure if the server refuses the login.
         """
         try:
             self.family.connect(self.address, self.family.system_database, seconds=self.answer_seconds).close()
@@ -148,15 +148,15 @@ class PrivateServer:
             raise EngineFailure("engine", self._silence, str(self.log), _SILENT_HINT) from error
         if self._abandoned:
             return
-        # The exception is most often not the cause: connections break because their server is gone.
+        # Usually the exception is not the cause: connections break because the server is gone.
         if code is not None and isinstance(error, Exception):
             raise self.family.failure("the server ended while it was used", code, self.log) from error
 
     def listen(self) -> None:
-        """Greet the server, and kill it when it does not answer, so that everything that waits for it ends.
+        """Greet the server, and kill it if it does not answer, so that everything that waits for it ends.
 
         Called from a second thread during one long statement: the statement's own connection does not show whether the
-        server is slow or has stopped.
+        server is slow or hung.
         """
         if self._silence is not None or self._ended() is not None:
             return
@@ -164,15 +164,15 @@ class PrivateServer:
         try:
             self.family.greet(self.address, self.answer_seconds)
         except self.family.unanswered:
-            # A server that ends, or refuses one more connection, answers at once; the caller of the long statement gets
-            # the error.
+            # A server that ends, or that refuses one more connection, answers at once. The caller of the long statement
+            # gets the error.
             if time.monotonic() - asked < self.answer_seconds:
                 return
             self._silence = f"the server has not answered for {self.answer_seconds:g} s, and was killed"
             self.abandon()
 
     def abandon(self) -> None:
-        """Kill the server at once, because its data is not needed any more. Statements that are running on it fail.
+        """Kill the server at once, because its data are not needed any more. Its running statements fail.
 
         May be called from another thread, and does not wait for the server's end.
         """
@@ -183,12 +183,12 @@ class PrivateServer:
             self.family.end_processes(self.data, self.build)
 
     def require_alive(self, what: str = "the server ended while it was used") -> None:
-        """Raise EngineFailure, with the end of the log, when the server has ended."""
+        """Raise EngineFailure, with the end of the log, if the server has ended."""
         if (code := self._ended()) is not None:
             raise self.family.failure(what, code, self.log)
 
     def log_in_as(self, user: str, password: str) -> None:
-        """Use this login for every later connection."""
+        """Set the login for all later connections."""
         self.login = (user, password)
 
     def command(self, conf: Path) -> list[str]:
@@ -205,7 +205,8 @@ class PrivateServer:
         )
         for name, text in {"engine.conf": self.conf, **self.family.further_files}.items():
             write_for(self.home / name, text, self.user)
-        # We open the log and the server inherits it, so that it also has the messages of the loader and a dying server.
+        # bufferlab opens the log and the server inherits it, so that it also gets the messages of the dynamic loader
+        # and of a dying server.
         with open_log(self.log, self.user) as log:
             self._process = child_process.start(
                 self.command(self.home / "engine.conf"),
@@ -222,7 +223,7 @@ class PrivateServer:
     def _wait_until_it_answers(self) -> None:
         """Wait for the first answer.
 
-        Raise EngineFailure when the server ends before, refuses our login, or is killed for being late.
+        Raise EngineFailure if the server ends before, refuses our login, or is killed because it takes too long.
         """
         deadline = time.monotonic() + self.ready_seconds
         while not self.answers():
@@ -234,11 +235,11 @@ class PrivateServer:
             time.sleep(_POLL_SECONDS)
 
     def _ended(self) -> int | None:
-        """Return the exit code; None while the server lives, and before it was started."""
+        """Return the exit code; None before the start, and while the server runs."""
         return None if self._process is None else self._process.poll()
 
     def _died(self) -> int | None:
-        """Return the server's exit code, None while it lives.
+        """Return the server's exit code; None while it runs.
 
         Waits up to a second, because a connection breaks before its server's process is gone.
         """
@@ -248,9 +249,9 @@ class PrivateServer:
         return code
 
     def _stop(self) -> None:
-        """Ask the server to stop and wait for it; afterwards no process of it lives.
+        """Ask the server to stop and wait for it; afterwards none of its processes runs.
 
-        Raise EngineFailure when it takes too long, and is killed, or when it ends badly.
+        Raise EngineFailure if it takes too long, and is killed, or if it ends with an error.
         """
         assert self._process is not None
         try:
@@ -269,8 +270,8 @@ class PrivateServer:
             self._kill()
 
     def _kill(self) -> None:
-        """Kill the server if it still lives, wait for its end, and remove its socket. May be called again."""
-        if self._process is not None:  # A socket that was there before we started a server belongs to another server.
+        """Kill the server if it still runs, wait for its end, and remove its socket. May be called again."""
+        if self._process is not None:  # If we started no server, an existing socket belongs to another server.
             with suppress(ProcessLookupError):
                 self._process.kill()
             self._process.wait()
@@ -282,10 +283,10 @@ class PrivateServer:
     def _place_socket(self) -> Path:
         """Return the socket's path: in the server's folder or, if that path is too long, in a short private folder.
 
-        Raise EnvironmentLackingError when a socket is there already.
+        Raise EnvironmentLackingError if a socket is there already.
         """
         socket = self.home / self.family.socket_name
-        # The server also makes a lock (socket.lock), whose path must fit too.
+        # The server also creates a lock file (socket.lock), whose path must fit too.
         if len(os.fsencode(socket)) > _SOCKET_BYTES_MAX - len(".lock"):
             place = Path("/tmp").resolve()
             marked.remove_leftovers(place, f"{SHORT_SOCKETS}*")
@@ -302,7 +303,7 @@ class PrivateServer:
 
 
 def make_home(home: Path, user: tuple[int, int] | None) -> None:
-    """Make the server's folder (mode 0700, owned by `user`) with a tmp/ in it; both may exist already."""
+    """Create the server's folder (mode 0700, owned by `user`) with a tmp/ in it; both may exist already."""
     for folder in (home, home / "tmp"):
         make_folder_for(folder, user)
 
@@ -318,7 +319,7 @@ def make_data(
     stdin: IO[Any] | int = subprocess.DEVNULL,
     own_ipc: bool = False,
 ) -> None:
-    """Run the program that makes a data directory. Raise `failure` with its log when it fails or takes too long."""
+    """Run the program that creates a data directory. Raise `failure` with its log if it fails or takes too long."""
     log = home / "initialise.log"
     with open_log(log, user) as output:
         running = child_process.start(

@@ -1,7 +1,7 @@
-"""The common part of restoring a user's dump in all families: whether the server can do it, room on the disk, the file.
+"""Code for restoring a user's dump that all families share: whether the server can do it, disk space, the dump file.
 
-bufferlab treats a dump as a stranger's program. So the server that restores it, and every later one on the restored
-data, runs without a network; and the dump's code runs as an account that may do nothing outside its schema.
+bufferlab treats a dump as an untrusted program. So the server that restores it, and every later one on the restored
+data, runs without a network; and the dump's code runs as an account that has no rights outside its schema.
 """
 
 from __future__ import annotations
@@ -20,41 +20,41 @@ from bufferlab.errors import SpecError
 from bufferlab.units import MIB, format_bytes
 
 LOADER_VERSION = 1
-"""The version of the way to restore. Raise it when that changes: data restored before are then not used again."""
+"""The version of the restoring code. Raise it if that changes; data restored before are then not used again."""
 USER = "bufferlab_dump"
-"""The account that restores, and that owns the code of the dump."""
+"""The account that restores the dump, and that owns its stored code."""
 _LEAST_FREE_BYTES = 256 * MIB
 
 
 class Restorer(Protocol):
-    """The private server that a restore fills, as far as a restore needs it."""
+    """The methods of a private server that a restore needs."""
 
     home: Path
     """The server's own folder, next to the data."""
     socket: Path
 
     def connect(self, database: str | None = None, *, patient: bool = False) -> Client:
-        """Open a control connection as the current login; `patient` removes the limit on a statement's time."""
+        """Open a control connection with the current login; `patient` removes the time limit of statements."""
 
     def log_in_as(self, user: str, password: str) -> None:
-        """Use this login for every later connection."""
+        """Set the login for all later connections."""
 
 
 @dataclass(frozen=True)
 class Dump:
-    """The dump file that a load's job names, with the SHA-256 that it had when the experiment began."""
+    """The dump file that a load's job names, with its SHA-256 at the beginning of the experiment."""
 
     path: Path
     sha256: str
 
     @classmethod
     def of(cls, job: Mapping[str, Any]) -> Dump | None:
-        """Return the dump of a load's job; None when its data are not a dump's."""
+        """Return the dump of a load's job; None if the job loads no dump."""
         told = job["workload"].get("dump")
         return cls(Path(told["path"]), told["sha256"]) if told else None
 
     def head(self, build: Build) -> DumpHead:
-        """Return the head of the dump. Raises EngineFailure when this server cannot restore it."""
+        """Return the head of the dump. Raises EngineFailure if this server cannot restore it."""
         try:
             head = read_head(self.path)
         except SpecError as error:
@@ -63,7 +63,7 @@ class Dump:
         return head
 
     def require_unchanged(self) -> None:
-        """Raise EngineFailure when the file cannot be read, or its SHA-256 is not the one that the experiment names."""
+        """Raise EngineFailure if the file cannot be read, or if its SHA-256 has changed since the experiment began."""
         try:
             is_same = sha256_of(self.path) == self.sha256
         except OSError as error:
@@ -75,14 +75,14 @@ class Dump:
 
 
 def require_restorable(head: DumpHead, build: Build, path: Path) -> None:
-    """Raise EngineFailure when the dump is of another family, or of a newer server."""
+    """Raise EngineFailure if the dump is of another family, or of a newer server."""
     if wrong := misfit(head, build.flavour, build.version):
         what, hint = wrong
         raise EngineFailure("usage", what, str(path), hint)
 
 
 class RoomWatch:
-    """A watch on the free space while a server restores: a full disk would stop the server, and others on it."""
+    """A watch on the free disk space while a server restores: a full disk would stop this server, and others on it."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -95,6 +95,6 @@ class RoomWatch:
         return self.is_full
 
     def failure(self) -> EngineFailure:
-        """Return the failure of a restore that was given up because the disk was nearly full."""
+        """Return the failure of a restore that was aborted because the disk was nearly full."""
         what = f"the dump does not fit: its restore was ended with less than {format_bytes(_LEAST_FREE_BYTES)} free"
         return EngineFailure("full_disk", what, str(self._folder), "free some space, or set BUFFERLAB_CACHE=DIR")

@@ -1,6 +1,6 @@
 """The part of a family for runs on a server that bufferlab did not start, in one schema that it owns and marks.
 
-It holds no connection and no state. hosts/running.py does the runs, hosts/preflight.py looks beforehand.
+It holds no connection and no state. hosts/running.py does the runs, hosts/preflight.py checks the server before them.
 """
 
 from __future__ import annotations
@@ -18,82 +18,82 @@ from bufferlab.engines.servers.existing.mark import SchemaMark
 
 
 class Difference(NamedTuple):
-    """A setting that a running server has at another value than the one asked for; values are texts."""
+    """A setting whose value on a running server differs from the requested one; values are texts."""
 
     variable: str
-    """The server's word for the setting."""
+    """The server's name for the setting."""
     asked: str
     has: str | None
-    """The server's value, in the form in which it can be asked for; None: it has no such variable."""
+    """The server's value, in the form in which users write it; None if the server has no such variable."""
 
 
 @dataclass(frozen=True)
 class Survey:
-    """The facts of a server that one look before runs found, with the account of a URL."""
+    """The facts about a server that were read before runs, with the account of a URL."""
 
     version: str
-    """The version in the server's words."""
+    """The version as the server reports it."""
     tls: str | None
-    """The version of TLS and the cipher of our connection; None: the connection is not encrypted."""
+    """The TLS version and cipher of our connection; None if it is not encrypted."""
     variables: Mapping[str, str]
-    """Every variable with the server's value in words."""
+    """The text value of every server variable, by name."""
     page_bytes: int
     pool_bytes: int
     schema_bytes: int | None
-    """The bytes of the URL's schema; None: the schema does not exist."""
+    """The bytes of the URL's schema; None if it does not exist."""
     missing: Mapping[str, str]
     """The rights that a run needs and the account lacks, each with the statement that grants it."""
     read_only: str = ""
-    """The reason why this account, or every account, may not write; "": this account may."""
+    """The reason why this account, or every account, may not write; "" if this account may."""
     unguarded: str = ""
-    """Why every client of the server may do everything; "": the server asks for a password and for rights."""
+    """Why every client of the server may do everything; "" if the server requires a password and rights."""
     roles: tuple[str, ...] = ()
-    """Sentences on the server's place among others: replica, primary, cluster."""
+    """Sentences on the server's replication role: replica, primary, member of a cluster."""
     proxy: str = ""
     """The proxy or pooler between us and the server; "" if none was recognised."""
     managed: str = ""
-    """The service that runs the server for its owner; "" if none was recognised."""
+    """The managed service that runs the server for its owner; "" if none was recognised."""
     nulls: tuple[str, ...] = ()
-    """Sentences on figures that a run on this server will not have, each with the reason."""
+    """Sentences on metrics that a run on this server will not have, each with the reason."""
     data_folder: str | None = None
-    """The server's data directory, as its host names it; None: the account may not see it."""
+    """The server's data directory, as its host names it; None if the account may not see it."""
     is_here: bool | None = None
-    """Whether the server is on this host; None: its address is this host's, but may lead to a tunnel or a container."""
+    """Whether the server is on this host; None if unknown: a local address may be a tunnel's or a container's."""
 
 
 class FamilyRun(ABC):
-    """The way to run in one schema of a server that runs already."""
+    """The way to run in one schema of an already running server."""
 
     needs: str
-    """The hint that names the privileges which an account needs, with a place for {schema}."""
+    """The hint that names the privileges which an account needs, with the placeholder {schema}."""
     clients_query: str
-    """The query for the number of clients connected now, ours included: the last value of its only row."""
+    """The query for the number of connected clients, ours included: the last value of its only row."""
     version_query = "SELECT VERSION()"
     read_only: tuple[str, ...] = ()
-    """The codes of the errors with which the server refuses writes by every account."""
+    """The codes of the errors by which the server refuses writes of every account."""
     made_with: ClassVar[Mapping[str, tuple[str, str]]] = {}
-    """By the name of a knob fixed when a server is made: the variable that shows it, and words for a message."""
+    """For each knob that is fixed when a server is initialised, the variable that shows it, and words for a message."""
     core_words: ClassVar[Mapping[str, Any]] = {}
-    """Further entries of the core's job: they name the steps that the core must not do on such a server."""
+    """Additional entries of the core's job: they name the steps that the core must not do on such a server."""
 
     @abstractmethod
     def survey(self, address: Address) -> Survey:
-        """Return the facts of the server and of the account. Changes nothing, and runs no code of others."""
+        """Return the facts of the server and of the account. Changes nothing, and runs no code of other accounts."""
 
     @abstractmethod
     def variables(self, connection: Client) -> Mapping[str, str]:
-        """Return every variable of the server by its name, with the value in words."""
+        """Return the text value of every server variable, by name."""
 
     @abstractmethod
     def differing(self, connection: Client, found: Build, asked: NativeKnobs) -> dict[str, Difference]:
-        """Return the settings whose values on the server differ from those asked for, by their names."""
+        """Return the settings whose values on the server differ from the requested ones, by name."""
 
     @abstractmethod
     def require_safe(self, address: Address) -> None:
-        """Raise EngineFailure when others may put code into the schema that would run with rights of our account.
+        """Raise EngineFailure if others may put code into the schema that would run with rights of our account.
 
-        That is so if the account has more rights than the schema needs, and others may make functions or triggers
-        there, or if the account may not see who may. Before: the schema exists. Runs no code of the schema.
+        That is so if the account has more rights than the schema needs, and others may create functions or triggers
+        there, or if the account cannot see which accounts may do so. The schema must exist. Runs no code of the schema.
         """
 
     @abstractmethod
@@ -105,33 +105,33 @@ class FamilyRun(ABC):
 
     @abstractmethod
     def objects(self, connection: Client, schema: str) -> list[str]:
-        """Describe all that the schema holds except the mark: tables with their columns, indexes, code, keys."""
+        """Describe everything in the schema except the mark: tables with their columns, indexes, code, keys."""
 
     @abstractmethod
     def require_ours(self, connection: Client, address: Address) -> Any:
-        """Raise EngineFailure when the schema holds something that bufferlab did not make. Changes nothing.
+        """Raise EngineFailure if the schema contains something that bufferlab did not create. Changes nothing.
 
-        Before: the schema exists.
+        The schema must exist.
         """
 
     @abstractmethod
     def claim(self, connection: Client, address: Address) -> None:
         """Make the schema ours and empty: create it if it is missing, and drop the tables of an earlier load.
 
-        Raises EngineFailure, before it drops anything, when the schema holds something that bufferlab did not make.
-        After: `mark` can be called.
+        Before it drops anything, raises EngineFailure if the schema contains something that bufferlab did not create.
+        Afterwards `mark` can be called.
         """
 
     @abstractmethod
     def mark(self, connection: Client, schema: str, mark: SchemaMark) -> None:
-        """Replace the schema's mark: which data it holds, their state, and the tables made for them.
+        """Replace the schema's mark: which data it holds, their state, and the tables created for them.
 
-        Before: `claim` was called for these data, now or by an earlier run.
+        `claim` must have been called for these data, now or by an earlier run.
         """
 
     @abstractmethod
     def marked(self, connection: Client, schema: str) -> SchemaMark | None:
-        """Return the schema's mark; None when the schema is missing, or has no readable mark."""
+        """Return the schema's mark; None if the schema does not exist, or has no readable mark."""
 
     # Only some families override the following methods.
 
@@ -141,12 +141,12 @@ class FamilyRun(ABC):
     def busy(self, connection: Client, seconds: float) -> int | None:
         """Return how many other clients sent a statement in the last `seconds` - 1: the server rounds to seconds.
 
-        None if the account may not see others' work.
+        Return None if the account may not see the work of others.
         """
         return None
 
     def flavour_of(self, told: str) -> Flavour | None:
-        """Return the flavour of a server, by its answer to `version_query`; None: the family has only one."""
+        """Return the flavour of a server, by its answer to `version_query`; None if the family has only one flavour."""
         return None
 
     # All families share the following methods.
@@ -156,5 +156,5 @@ class FamilyRun(ABC):
         return int((connection.rows(self.clients_query) or [(0,)])[0][-1])
 
     def is_read_only(self, error: BaseException) -> bool:
-        """Return whether the server refused a statement because no account may write there."""
+        """Return whether the server refused a statement because the server is read-only for every account."""
         return isinstance(error, ServerError) and error.code in self.read_only

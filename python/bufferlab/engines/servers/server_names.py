@@ -1,20 +1,20 @@
-"""The words in which the knob `server` names a server. Pure data, so that lists load nothing that reads them."""
+"""The values by which the knob `server` names a server. Pure data, so that lists import no code that parses them."""
 
 from __future__ import annotations
 
 ON_PATH = "path"
-"""The name that means the first server of the flavour on $PATH or, without one, the newest that was fetched."""
+"""The name of the first server of the flavour on $PATH or, if there is none, of the newest fetched one."""
 PLACES = ("socket", "password_file")
 WORDS = (*PLACES, "sslmode", "sslrootcert", "sslcert", "sslkey")
 """The options of every family's URLs."""
 SWITCHES = ("get_server_public_key", "allow_unverified_password")
 LOGIN_WORDS = ("server_public_key", *SWITCHES)
-"""The words of URLs of MySQL and MariaDB: the keys that a full login by caching_sha2_password may trust."""
+"""The URL options of MySQL and MariaDB for the RSA keys that a full login by caching_sha2_password may trust."""
 
 
 def url_pattern(*schemes: str) -> str:
-    """Return the regular expression of a URL, for a knob. It allows no password, because results keep the URL."""
-    # `parse` reports unknown words. Here it is enough that a word does not look like one for a password.
+    """Return the regular expression of a URL, for a knob. It allows no password, because results contain the URL."""
+    # `parse` reports unknown options. This expression only refuses options that look like a password's.
     word = rf"(?:{'|'.join((*WORDS, *LOGIN_WORDS))}|(?!\w*(?:pass|pw))\w{{1,40}})"
     label, option = "[A-Za-z0-9_-]{1,63}", rf"{word}=[^\s&=\x00-\x1f\x7f-\x9f]+"
     host = rf"(?:(?:{label}(?:\.{label}){{0,7}}|\[[0-9A-Fa-f:.]{{2,45}}\])(?::[0-9]{{1,5}})?)?"

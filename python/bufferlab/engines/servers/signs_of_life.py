@@ -1,7 +1,7 @@
-"""Sends signs of life while a server works on one long statement, because a silent worker is taken for dead.
+"""Sends signs of life while a server works on one long statement, because a silent worker is treated as dead.
 
-A sign says only that the worker lives. `listen` asks whether the server lives too; without it a worker would wait for a
-stopped server for ever.
+A sign says only that the worker runs. `listen` asks whether the server runs too; without it a worker would wait for a
+hung server for ever.
 """
 
 from __future__ import annotations
@@ -17,13 +17,16 @@ from bufferlab.engines.behaviour import EngineFailure, OnEvent
 _SECONDS = 1.0
 
 OnWait = Callable[[str], None]
-"""A function that is called now and then with the awaited step, such as "starting". It raises to give the wait up."""
+"""A function that is called repeatedly during a wait, with the awaited step, such as "starting".
+
+It raises to end the wait.
+"""
 
 
 def patience(on_event: OnEvent, cancelled: Callable[[], bool]) -> OnWait:
-    """Return the function to call while something is waited for: it sends a sign of life once a second.
+    """Return a function to call during a wait: it sends a sign of life once a second.
 
-    It raises EngineFailure when `cancelled`, except while a server is stopping: its data are whole only afterwards.
+    It raises EngineFailure if `cancelled`, except while a server is stopping: only then are its data complete.
     """
     started = last = time.monotonic()
 
@@ -43,8 +46,8 @@ def patience(on_event: OnEvent, cancelled: Callable[[], bool]) -> OnWait:
 def signs_of_life(on_event: OnEvent, what: str, listen: Callable[[], None] = lambda: None) -> Iterator[None]:
     """Context manager that sends a sign of life and calls `listen` once a second, in a thread, while the block runs.
 
-    `listen` raises EngineFailure for a silent server that it cannot kill. The signs then end, so that the supervisor
-    ends this worker.
+    `listen` raises EngineFailure for a hung server that it cannot kill. The signs then end, so that the supervisor ends
+    this worker.
     """
     done = threading.Event()
     started = time.monotonic()

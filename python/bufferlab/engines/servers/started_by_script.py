@@ -1,8 +1,8 @@
-"""A second folder of a fetched server's programs, in which the server is a script that starts it by its own loader.
+"""A second folder of a fetched server's programs, in which a script starts the server by its own dynamic loader.
 
-A server of another release of Debian runs by the loader that came with it. But initdb starts the program `postgres`
-in its folder by its path, and the kernel would take this machine's loader. PostgreSQL finds its files from where
-its program lies (port/path.c, find_my_exec and make_relative_path), so both folders lie at the same depth.
+A server of another Debian release runs by the dynamic loader that was fetched with it. But initdb starts the program
+`postgres` in its folder by its path, and the kernel would use this machine's loader. PostgreSQL finds its files
+relative to its program (port/path.c, find_my_exec and make_relative_path), so both folders have the same depth.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ import shutil
 from pathlib import Path
 
 _FOLDER = "started"
-"""The folder inside the server's `usr` that has the second programs; also a link to the other files."""
+"""The folder inside the server's `usr` for the second programs. Links in it lead to the other files."""
 
 
 def made(server: Path, binary: str, others: tuple[str, ...], loader: Path) -> None:
-    """Make the second folder in a server's folder; `binary` and `loader` are the server's program and its loader.
+    """Create the second folder in a server's folder; `binary` and `loader` are the server's program and dynamic loader.
 
     `others` are the programs of its folder that start the server. Raises OSError.
     """
@@ -39,6 +39,6 @@ def made(server: Path, binary: str, others: tuple[str, ...], loader: Path) -> No
 
 
 def beside(program: Path, depth: int = 5) -> Path:
-    """Return the second folder for a program that lies `depth` names deep in `usr`: lib/postgresql/19/bin/postgres."""
+    """Return the second folder for a program `depth` names deep in `usr`, such as lib/postgresql/19/bin/postgres."""
     usr = program.parents[min(depth, len(program.parents)) - 1]
     return usr / _FOLDER / program.parent.relative_to(usr)

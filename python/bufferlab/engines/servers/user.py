@@ -1,7 +1,7 @@
 """Decides which user a private server runs as, and checks that this user can reach a path.
 
-MySQL and MariaDB refuse to run as root. When bufferlab is root, servers run as `nobody`, or as
-$BUFFERLAB_SERVER_USER; otherwise they run as the user of bufferlab.
+MySQL and MariaDB refuse to run as root. If bufferlab is root, servers run as `nobody`, or as $BUFFERLAB_SERVER_USER;
+otherwise they run as the user of bufferlab.
 """
 
 from __future__ import annotations
@@ -19,8 +19,10 @@ VARIABLE = "BUFFERLAB_SERVER_USER"
 _DEFAULT = "nobody"
 _ROOT_DIRECTORY = Path("/var/tmp/bufferlab-0")
 _NEEDED = {"CAP_CHOWN": 0, "CAP_DAC_OVERRIDE": 1, "CAP_KILL": 5, "CAP_SETGID": 6, "CAP_SETUID": 7}
-"""The capabilities, with their bits (capabilities(7)), that root needs to run a server as another user, to give it its
-files, to read these and to end the server."""
+"""The capabilities, with their bits (capabilities(7)), that root needs to handle a server of another user.
+
+It runs the server as that user, gives that user files, reads these files, and ends the server.
+"""
 _STATUS = Path("/proc/self/status")
 _NOT_OURS = "a process of the server's user put it there: look what it is, and begin the sweep anew"
 _READ_EXECUTE = 0o5
@@ -28,9 +30,9 @@ _EXECUTE = 0o1
 
 
 def server_user() -> tuple[int, int] | None:
-    """Return the (uid, gid) that servers run as when we are root; None when they run as ourselves.
+    """Return the (uid, gid) that servers run as if bufferlab is root; None if they run as bufferlab's user.
 
-    Raise EnvironmentLackingError when $BUFFERLAB_SERVER_USER names no user, or root, and when root's capabilities were
+    Raise EnvironmentLackingError if $BUFFERLAB_SERVER_USER names no user, or root, and if root's capabilities were
     dropped, as in some containers.
     """
     if os.geteuid() != 0:
@@ -56,7 +58,7 @@ def server_user() -> tuple[int, int] | None:
 
 
 def _capabilities() -> int:
-    """Return the bits of our effective capabilities (proc_pid_status(5)); all bits if the kernel does not show them."""
+    """Return the bits of the effective capabilities (proc_pid_status(5)); all bits if the kernel does not show them."""
     try:
         told = next(line for line in _STATUS.read_text().splitlines() if line.startswith("CapEff:"))
     except (OSError, StopIteration):
@@ -65,29 +67,29 @@ def _capabilities() -> int:
 
 
 def default_root() -> Path | None:
-    """Return the folder for root's files that servers must reach: they may not enter root's home. None without root.
+    """Return root's folder for files that servers must reach, because they may not enter root's home; None if not root.
 
-    Make it if it is missing. Raise EnvironmentLackingError when others own it or may write to it.
+    Create it if it is missing. Raise EnvironmentLackingError if other users own it or may write to it.
     """
     if os.geteuid() != 0:
         return None
     with suppress(FileExistsError):
         _ROOT_DIRECTORY.mkdir(mode=0o711)
     found = _ROOT_DIRECTORY.lstat()
-    # Everybody may write to the folder above: a stranger who made this one first could put anything into it.
+    # All users may write to the parent folder: a user who created this folder first could put anything into it.
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != 0 or found.st_mode & 0o022:
         raise EnvironmentLackingError(
             "this folder belongs to somebody else, or others may write to it",
             str(_ROOT_DIRECTORY),
             "remove it, or choose other places with BUFFERLAB_CACHE and --data-dir",
         )
-    # The server's user must be able to pass, whichever umask we have.
+    # Whatever the umask, the server's user must be able to traverse the folder.
     _ROOT_DIRECTORY.chmod(stat.S_IMODE(found.st_mode) | 0o111)
     return _ROOT_DIRECTORY
 
 
 def give(path: Path, user: tuple[int, int] | None) -> None:
-    """Give a file or folder to `user`; do nothing for None. Links are not followed."""
+    """Give a file or folder to `user`; do nothing for None. Symbolic links are not followed."""
     if user is not None:
         os.chown(path, *user, follow_symlinks=False)
 
@@ -95,7 +97,7 @@ def give(path: Path, user: tuple[int, int] | None) -> None:
 def write_for(path: Path, text: str, user: tuple[int, int] | None) -> None:
     """Rewrite a file that only `user` may read (None: our user), in a folder where `user` may have put something else.
 
-    Raises FileExistsError when `user` makes one of that name meanwhile.
+    Raises FileExistsError if `user` creates a file of that name at the same time.
     """
     path.unlink(missing_ok=True)
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
@@ -126,9 +128,9 @@ def open_log(path: Path, user: tuple[int, int] | None) -> IO[bytes]:
 
 
 def make_folder_for(path: Path, user: tuple[int, int] | None) -> None:
-    """Make a folder (mode 0700, owned by `user`), or make an existing one so; a link in its place is refused.
+    """Create a folder (mode 0700, owned by `user`), or change an existing one to that; a symbolic link is refused.
 
-    Raises EnvironmentLackingError when something else is there.
+    Raises EnvironmentLackingError if something else is there.
     """
     with suppress(FileExistsError):
         path.mkdir(mode=0o700)
@@ -146,9 +148,9 @@ def make_folder_for(path: Path, user: tuple[int, int] | None) -> None:
 
 
 def require_reachable(path: Path, user: tuple[int, int] | None, *, needs: int = _EXECUTE) -> None:
-    """Raise EnvironmentLackingError unless `user` can pass the folders above `path` and has `needs` (rwx bits) on it.
+    """Raise EnvironmentLackingError unless `user` can traverse the parents of `path` and has `needs` (rwx bits) on it.
 
-    Nothing is checked for None, our own user.
+    For None, our own user, nothing is checked.
     """
     if user is None:
         return
@@ -170,7 +172,7 @@ def require_reachable(path: Path, user: tuple[int, int] | None, *, needs: int = 
 
 
 def require_runnable(binary: Path, user: tuple[int, int] | None) -> None:
-    """Raise EnvironmentLackingError when `user` cannot execute the server's binary."""
+    """Raise EnvironmentLackingError if `user` cannot execute the server's binary."""
     require_reachable(binary, user, needs=_READ_EXECUTE)
 
 

@@ -1,7 +1,7 @@
 """Asks a server's program for its version, and finds the program that a script starts.
 
-A program may be anything: it gets ten seconds and little room for its answer, and its children end with it. Each
-program is asked once in the life of this process. No database is started.
+A program may be anything: its time is limited to ten seconds, its output in size, and its children end with it.
+bufferlab's process asks each program only once. No database is started.
 """
 
 from __future__ import annotations
@@ -27,14 +27,17 @@ _NAP_SECONDS = 0.02
 _MOST_BYTES = 64 << 10
 _ELF = b"\x7fELF"
 _BLOCKED = "pipe_write"
-"""The kernel's function in which a writer to a full pipe waits (/proc/PID/wchan; anon_pipe_write in later kernels)."""
+"""The kernel function in which a process waits that writes to a full pipe.
+
+/proc/PID/wchan shows it; it is anon_pipe_write in later kernels.
+"""
 
 
 def what_it_says(binary: Path, libraries: Path | None, *arguments: str) -> str:
     """Run a binary as the user that servers run as, and return its output.
 
-    Raise EnvironmentLackingError when it cannot be run or takes longer than ten seconds, MissingLibraryError when it
-    lacks a shared library.
+    Raise EnvironmentLackingError if it cannot be run or takes longer than ten seconds, MissingLibraryError if it lacks
+    a shared library.
     """
     if not binary.is_file():
         raise EnvironmentLackingError("this is not a program", str(binary), "name a server's binary, or its folder")
@@ -46,9 +49,9 @@ def what_it_says(binary: Path, libraries: Path | None, *arguments: str) -> str:
 
 
 def program_behind(binary: Path, *arguments: str) -> Path:
-    """Return the program itself; for a script, the program that answers when the script gets these arguments.
+    """Return the program itself; for a script, the program that answers if the script gets these arguments.
 
-    Raise EnvironmentLackingError for a script that answers itself, or whose program is not found in ten seconds.
+    Raise EnvironmentLackingError for a script that answers itself, or whose program is not found within ten seconds.
     """
     require_runnable(binary, server_user())
     with binary.open("rb") as file:
@@ -63,9 +66,9 @@ def program_behind(binary: Path, *arguments: str) -> Path:
 
 @cache
 def _said(binary: Path, changed_ns: int, libraries: Path | None, arguments: tuple[str, ...]) -> str:
-    """Return the output of a program; `changed_ns` separates a file from an earlier one of the same name.
+    """Return the output of a program; `changed_ns` distinguishes a file from an earlier one of the same name.
 
-    Raises EnvironmentLackingError when it cannot be run or takes longer than ten seconds.
+    Raises EnvironmentLackingError if it cannot be run or takes longer than ten seconds.
     """
     reading, writing = os.pipe()
     with open(reading, "rb", buffering=0) as answer, _running(binary, libraries, arguments, writing) as process:
@@ -76,7 +79,7 @@ def _said(binary: Path, changed_ns: int, libraries: Path | None, arguments: tupl
             select.select([answer], [], [], 0 if has_ended else _NAP_SECONDS)
             piece = answer.read(_MOST_BYTES)
             if piece == b"" or (has_ended and piece is None):
-                # The program has ended, but a child that it left may hold the pipe for ever.
+                # The program has ended, but a child of it may hold the pipe open for ever.
                 break
             text += piece or b""
             if time.monotonic() > deadline_s:
@@ -87,9 +90,9 @@ def _said(binary: Path, changed_ns: int, libraries: Path | None, arguments: tupl
 
 @cache
 def _behind(script: Path, changed_ns: int, arguments: tuple[str, ...]) -> Path | None:
-    """Return the program that a script's answer comes from; None if it is not found.
+    """Return the program that writes a script's answer; None if it is not found.
 
-    The script's output is a full pipe, so that the answering program waits there and can be looked at.
+    The script's output is a full pipe, so that the answering program blocks there and can be examined.
     """
     reading, writing = os.pipe()
     with open(reading, "rb"):
@@ -110,9 +113,9 @@ def _behind(script: Path, changed_ns: int, arguments: tuple[str, ...]) -> Path |
 def _running(
     binary: Path, libraries: Path | None, arguments: tuple[str, ...], output: int
 ) -> Iterator[subprocess.Popen[bytes]]:
-    """Context manager for the program as the servers' user, with its output to a pipe; leaving ends all its group.
+    """Run the program as the servers' user, with its output to a pipe, as a context manager; leaving kills its group.
 
-    Raises EnvironmentLackingError when it cannot be run.
+    Raises EnvironmentLackingError if it cannot be run.
     """
     user = server_user()
     uid, gid = user or (None, None)
@@ -142,7 +145,7 @@ def _running(
 
 
 def _fill(pipe: int) -> None:
-    """Fill a pipe, so that a process which writes into it waits."""
+    """Fill a pipe, so that a process that writes into it blocks."""
     os.set_blocking(pipe, False)
     size_bytes = fcntl.fcntl(pipe, fcntl.F_GETPIPE_SZ)
     with suppress(BlockingIOError):
@@ -152,7 +155,7 @@ def _fill(pipe: int) -> None:
 
 
 def _group(leader: int) -> Iterator[int]:
-    """Yield the numbers of the processes in the process group that `leader` leads."""
+    """Yield the PIDs of the process group that `leader` leads."""
     for pid in processes():
         with suppress(OSError, ValueError, IndexError):
             if int(stat_fields(pid)[2]) == leader:
@@ -160,7 +163,7 @@ def _group(leader: int) -> Iterator[int]:
 
 
 def _is_interpreter(program: Path, script: Path) -> bool:
-    """Return whether this program runs the script, so that the script itself answers."""
+    """Return whether this program is the script's interpreter, so that the script itself answers."""
     with script.open("rb") as file:
         first = file.readline(4096)
     words = first.removeprefix(b"#!").split()

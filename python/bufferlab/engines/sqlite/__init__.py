@@ -1,1 +1,1 @@
-"""SQLite, embedded: the engine that needs nothing installed."""
+"""SQLite, embedded: the engine for which no server must be installed."""

@@ -36,12 +36,12 @@ class SqliteBehaviour(Behaviour):
         self._cancelled = threading.Event()
 
     def find(self) -> Found:
-        """Return the version of the bundled SQLite; raise EnvironmentLackingError without the core."""
+        """Return the version of the bundled SQLite; raise EnvironmentLackingError without the native core."""
         core = native()
         return Found(core.sqlite_version(), core.core_version(), "bundled in bufferlab._native")
 
     def check_directory(self, directory: Path, knobs: NativeKnobs) -> list[HostCheck]:
-        """Check that O_DIRECT is honoured in the directory, and that pages are not smaller than its alignment."""
+        """Check that O_DIRECT works in the directory, and that pages are not smaller than its alignment."""
         if knobs.get("io_mode", "direct") != "direct":
             return [direct_io.not_asked_for("io_mode = buffered"), *host_settings.checks(directory, knobs)]
         direct, alignment_bytes = direct_io.check(directory, instead="io_mode=buffered")
@@ -61,7 +61,7 @@ class SqliteBehaviour(Behaviour):
     def data_recipe(self, knobs: NativeKnobs, workload: Mapping[str, Any]) -> dict[str, Any]:
         """Return the page size, SQLite's version, the schema, the loader, and the workload's scale and seed.
 
-        The core's schema holds a script's setup; the script's transactions decide nothing.
+        The core's schema includes a script's setup section; the script's transactions do not affect the data.
         """
         job = {name: value for name, value in workload.items() if name != "version"}
         recipe = load_recipe("sqlite", job)
@@ -77,7 +77,7 @@ class SqliteBehaviour(Behaviour):
     def allocated_bytes(self, database: Path) -> int:
         """Return the bytes of the pages in use, without those on the free list, which hold no data.
 
-        Raises DataFileError when the file is not an SQLite database.
+        Raises DataFileError if the file is not an SQLite database.
         """
         with database.open("rb") as file:
             header = file.read(_HEADER_BYTES)
@@ -97,7 +97,7 @@ class SqliteBehaviour(Behaviour):
     }
 
     def require_page_trace(self, knobs: NativeKnobs) -> None:
-        """Raise SpecError for SQLite's own pool, into which bufferlab cannot look."""
+        """Raise SpecError for SQLite's own pool, whose accesses bufferlab cannot record."""
         if knobs.get("pcache") != "ours":
             what = "accesses to the pages of SQLite's own pool cannot be recorded"
             raise SpecError(what, "--probe page-trace", "add --set pcache=ours, or leave the trace out")
@@ -121,7 +121,7 @@ class SqliteBehaviour(Behaviour):
         return load_core("sqlite", core_job, on_event)
 
     def run(self, job: Mapping[str, Any], on_event: OnEvent) -> dict[str, Any]:
-        """Set the read-ahead, call the core to do one run, and put the read-ahead back."""
+        """Set the read-ahead, call the core to do one run, and restore the read-ahead."""
         knobs, target = job["knobs"], {"path": job["database"], "knobs": DECLARATION.spelled(job["knobs"])}
         core_job = {name: value for name, value in job.items() if name not in ("database", "knobs")}
         core_job |= {"target": target, "frames": knobs["pool_size"] // knobs["page_size"]}
@@ -130,14 +130,14 @@ class SqliteBehaviour(Behaviour):
         return {**result, "actual": {**DECLARATION.named(result["actual"]), **ahead}}
 
     def check(self, job: Mapping[str, Any], on_event: OnEvent) -> dict[str, Any]:
-        """Check the conditions of the closed file by a second client, Python's sqlite3."""
+        """Check the conditions of the closed file with a second client, Python's sqlite3."""
         wait, database = patience(on_event, self._cancelled.is_set), Path(job["database"])
         return consistency_by_sqlite3.check(
             database, job["workload"], job["delivered_orders"], interrupt=lambda: wait("checking")
         )
 
     def cancel(self) -> None:
-        """Ask the core to stop at the next transaction, and a check at once."""
+        """Ask the core to stop at the next transaction, and a running check to stop at once."""
         self._cancelled.set()
         native().cancel()
 

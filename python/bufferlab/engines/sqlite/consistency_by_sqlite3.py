@@ -18,7 +18,7 @@ from bufferlab.engines.workload_conditions import NOT_OURS, check_some, conditio
 from bufferlab.errors import DataFileError
 from bufferlab.units import MIB
 
-# Measured: SQLite does some 50 million of its instructions a second here, so this is about 50 calls a second.
+# SQLite executes some 50 million instructions per second here, as measured, so this gives about 50 calls per second.
 _INSTRUCTIONS_PER_INTERRUPT = 1_000_000
 _ENTRIES = "wrong # of entries in index "
 
@@ -32,13 +32,13 @@ def check(
 ) -> dict[str, Any]:
     """Check the trees of a closed database and, if they are sound, every condition of the workload.
 
-    `delivered` is [warehouse, district, orders delivered since the load]. `interrupt` is called tens of times
-    a second and stops the check by raising. A violated condition is a result, not an error. If the trees are not
-    sound, that is the only result: what a query finds in them means nothing. Raises DataFileError for a file that
-    cannot be read as the workload's database.
+    `delivered` is [warehouse, district, orders delivered since the load]. `interrupt` is called tens of times a second
+    and stops the check by raising. A violated condition is a result, not an error. If the trees are damaged, that is
+    the only result, because queries on them mean nothing. Raises DataFileError for a file that cannot be read as the
+    workload's database.
 
-    Returns {"seconds", "conditions": [{"condition", "name", "passed", "violations", "example"}]}, where `example`
-    is the first violation as {column: value}, or None.
+    Returns {"seconds", "conditions": [{"condition", "name", "passed", "violations", "example"}]}, where `example` is
+    the first violation as {column: value}, or None.
     """
     started = time.monotonic()
     calls = _Interrupts(interrupt)
@@ -55,7 +55,7 @@ def check(
 
 
 def _trees(connection: sqlite3.Connection) -> dict[str, Any]:
-    """Check that the pages of every b-tree hang together and are in order, and no page is lost or used twice.
+    """Check that every b-tree is connected and in order, and that no page is lost or used twice.
 
     It uses quick_check. PRAGMA integrity_check also looks up every row in every index, and took half as long again. A
     workload to which its indexes matter checks them in a condition. Newer versions of SQLite also count an index's
@@ -69,16 +69,16 @@ def _trees(connection: sqlite3.Connection) -> dict[str, Any]:
 def _open(database: Path) -> sqlite3.Connection:
     if not database.is_file():
         raise DataFileError("there is no database file to check", str(database))
-    # Without a log the file holds everything: immutable reads it without locks and leaves no other files.
-    # With one, the log holds part of the data (a journal: what must be undone) and SQLite has to see it.
+    # Without a log the file holds everything: immutable reads it without locks and leaves no other files. With a log,
+    # the log holds part of the data (a journal: what must be undone) and SQLite has to see it.
     mode = "mode=ro" if _has_log(database) else "mode=ro&immutable=1"
     return sqlite3.connect(f"{database.absolute().as_uri()}?{mode}", uri=True, isolation_level=None)
 
 
 def _read_ahead(database: Path, interrupt: Callable[[], None] | None) -> None:
-    """Bring the file into the page cache: reading it in the order of its trees took some twenty times as long."""
+    """Read the file into the page cache: reading it in the order of its trees took some twenty times as long."""
     piece = bytearray(MIB)
-    # An error of reading is ignored here, because SQLite meets and reports it too.
+    # Ignore read errors here: SQLite meets and reports them too.
     with suppress(OSError), database.open("rb", buffering=0) as file:
         while file.readinto(piece):
             if interrupt is not None:
@@ -86,7 +86,7 @@ def _read_ahead(database: Path, interrupt: Callable[[], None] | None) -> None:
 
 
 def _use_memory(connection: sqlite3.Connection, cache_bytes: int) -> None:
-    # Not through mmap: it was 4 % faster, and a bad sector would end the process where read() gives an error.
+    # Do not use mmap: it was 4 % faster, but a bad sector would kill the process where read() returns an error.
     connection.execute(f"PRAGMA cache_size = -{cache_bytes // 1024}")
     connection.execute("PRAGMA temp_store = MEMORY")
 
@@ -97,7 +97,10 @@ def _has_log(database: Path) -> bool:
 
 
 class _Interrupts:
-    """The caller of `interrupt` from inside SQLite. It keeps the exception: SQLite learns only that it must stop."""
+    """The SQLite progress handler that calls `interrupt`.
+
+    It stores an exception, because SQLite learns only that it must stop.
+    """
 
     def __init__(self, interrupt: Callable[[], None] | None) -> None:
         self.raised: BaseException | None = None
@@ -112,7 +115,7 @@ class _Interrupts:
         assert self._interrupt is not None
         try:
             self._interrupt()
-        except BaseException as error:  # All must be raised again later, KeyboardInterrupt and SystemExit too.
+        except BaseException as error:  # All are raised again later, KeyboardInterrupt and SystemExit too.
             self.raised = error
             return 1
         return 0

@@ -1,4 +1,4 @@
-"""SQLite's knobs and limits. Pure data; the defaults are those of a read-side sweep.
+"""SQLite's knobs and limits. Pure data; the defaults suit a sweep that studies reads.
 
 The knobs follow sqlite.org/pragma.html and the core's VFS and page cache.
 """
@@ -13,8 +13,8 @@ from bufferlab.units import KIB, MIB, TIB
 _KNOBS: tuple[Knob, ...] = (
     Knob.size("page_size", "bytes of a database page; in direct mode at least the device's logical block", default="4k",
               minimum=512, maximum=64 * KIB, power_of_two=True, decides_file=True),
-    # At least min_frames of the smallest page: the paths of all cursors of one statement must fit. At most what SQLite
-    # can count: 31 bits of frames of 512 B.
+    # The minimum is min_frames of the smallest page: the tree paths of all cursors of one statement must fit. The
+    # maximum is what SQLite can count: 31 bits of frames of 512 B.
     Knob.size_or_share("pool_size", "bytes of page frames in the buffer pool; a share is of the loaded database",
                        default="20%", minimum=32 * KIB, maximum=TIB // 2),
     Knob.choice("io_mode", ("direct", "buffered"),

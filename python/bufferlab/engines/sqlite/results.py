@@ -23,16 +23,17 @@ from bufferlab.results.check_parts import (
 FETCHES_LIMIT = 0.05
 MEMORY_LIMIT = 0.10
 MEMORY_MIN_RANGE_BYTES = 4 * 1024**2
-#: A page trace lies in the worker's memory until the run ends, at 5 to 7 of the 24 bytes of an access in its file.
+#: The memory of a page trace relative to its file: the worker holds it until the run ends, at 5 to 7 bytes for each
+#: access, which has 24 bytes in the file.
 TRACE_IN_MEMORY = 6 / 24
 
-#: Settings that do not change which pages are asked for: only the transactions decide that.
+#: Settings that do not change which pages are requested: only the transactions determine that.
 SAME_WORK = frozenset({"pcache"})
 
 
 @touching("gets", "reads")
 def _fetches(runs: Sequence[MeasuredRun]) -> Check:
-    """Compare the pager's count of page gets with the pool's fetches; new pages are fetched without being got."""
+    """Compare the pager's count of page gets with the pool's fetches. New pages are fetched without a get."""
     name, title = "pool_fetches", "The page pool was asked about as often as SQLite got pages"
     ours = [run for run in runs if run.knob("pcache") == "ours"]
     if not ours:
@@ -59,7 +60,7 @@ def _bounces(runs: Sequence[MeasuredRun]) -> Check:
 
 
 def _memory(runs: Sequence[MeasuredRun]) -> Check:
-    """Check that the worker's memory grows by as much as its used frames do, because a frame with a page is memory."""
+    """Check that the worker's memory grows by as much as its used frames do: a frame with a page needs memory."""
     name, title = "memory_growth", "The worker's memory grows by what the pool uses"
     pairs = [pair for run in runs if (pair := _memory_pair(run)) is not None]
     used = [used for used, _ in pairs]

@@ -1,1 +1,1 @@
-"""Loaded databases: the cache of them, a run's copy, the check of its data, and what killed processes left."""
+"""Loaded databases: their cache, a run's copy, the check of its data, and the removal of killed processes' files."""

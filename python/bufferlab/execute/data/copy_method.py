@@ -1,4 +1,4 @@
-"""Makes a run's copy of a loaded database: byte-identical, on the device, and out of the page cache.
+"""Copies a loaded database for a run: byte-identical, written to the device, and dropped from the page cache.
 
 The copy is a reflink if the file system can make one (ioctl_ficlone(2)), else a plain copy. Each sweep tries once
 whether reflinks work, so that it never mixes the two. Holes of sparse files stay holes (lseek(2), SEEK_DATA).
@@ -28,7 +28,7 @@ _LIBC = ctypes.CDLL(None, use_errno=True)
 
 
 def probe_method(source: Path, target: Path) -> Method:
-    """Return how files can be copied from one directory to the other, tried on small files without a name."""
+    """Return the copy method between two directories. It is tried on small unnamed files."""
     with ExitStack() as stack:
         try:
             original, clone = (stack.enter_context(_unnamed(folder)) for folder in (source, target))
@@ -41,7 +41,7 @@ def probe_method(source: Path, target: Path) -> Method:
 
 @contextmanager
 def _unnamed(folder: Path) -> Iterator[int]:
-    """Context manager for a file without a name, which the kernel removes when it is closed (O_TMPFILE of open(2))."""
+    """Context manager for an unnamed file, which the kernel removes when it is closed (O_TMPFILE of open(2))."""
     descriptor = os.open(folder, os.O_TMPFILE | os.O_RDWR | os.O_CLOEXEC, 0o600)
     try:
         yield descriptor
@@ -52,9 +52,9 @@ def _unnamed(folder: Path) -> Iterator[int]:
 def restore(source: Path, target: Path, method: Method, check: Callable[[], None], owner: Owner | None = None) -> None:
     """Copy a file or directory to `target`, wait until it is on the device, and drop both from the page cache.
 
-    Files are made with mode 0600, directories with 0700, for `owner` if one is given. `check` is called between
-    chunks and may raise to give up. Raises OSError when the disk is full or fails, and DataFileError for anything in a
-    directory but plain files and directories.
+    Files are created with mode 0600, directories with 0700, for `owner` if one is given. `check` is called between
+    chunks and may raise to abort. Raises OSError if the disk is full or fails, and DataFileError for anything in a
+    directory except plain files and directories.
     """
     made, copies = [], []
     for path in (source, *(entries(source) if source.is_dir() else ())):
@@ -65,14 +65,14 @@ def restore(source: Path, target: Path, method: Method, check: Callable[[], None
         else:
             _copy_file(path, copy, method, check, owner)
             copies.append(copy)
-    # Wait for the disk only now: to wait for each of a server's thousand files before writing the next took seconds.
+    # Wait for the disk only after all files: to wait after each of a server's thousand files took seconds.
     for copy in copies:
         with copy.open("rb") as written:
             _wait_until_written(written.fileno())
             _drop(written.fileno())
     if not made:
         fsync(target)
-    # Folders are given away last, so that their owner cannot put anything else in a place whose path is still used.
+    # Change the owner of folders last. Before, the new owner could put something else in a path that is still used.
     for directory in reversed(made):
         if owner is not None:
             os.chown(directory, *owner)
@@ -80,7 +80,7 @@ def restore(source: Path, target: Path, method: Method, check: Callable[[], None
 
 
 def _copy_file(source: Path, target: Path, method: Method, check: Callable[[], None], owner: Owner | None) -> None:
-    """Make the copy of a file, and have the kernel begin to write it to the device."""
+    """Copy a file, and make the kernel start writing the copy to the device."""
     with source.open("rb") as original, target.open("xb") as copy:
         os.fchmod(copy.fileno(), 0o600)
         if owner is not None:
@@ -94,7 +94,7 @@ def _copy_file(source: Path, target: Path, method: Method, check: Callable[[], N
 
 
 def _wait_until_written(descriptor: int) -> None:
-    """Wait until the pages of an open file are on the device. Raises OSError when the device refuses them.
+    """Wait until the pages of an open file are on the device. Raises OSError if the device refuses them.
 
     It calls sync_file_range(2). fsync(2) would also write the journal and flush the device, for each file; the fsync of
     the folders does so once for all.
@@ -105,9 +105,9 @@ def _wait_until_written(descriptor: int) -> None:
 
 
 def _drop(descriptor: int) -> None:
-    """Drop a file's pages that are on the device from the page cache, and begin to write the others (fs/fadvise.c).
+    """Drop a file's pages that are on the device from the page cache, and start writing the others (fs/fadvise.c).
 
-    Cached pages would spare a buffered run its reads, and take memory from a direct one.
+    Cached pages would save a buffered run its reads, and take memory from a run with direct I/O.
     """
     os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
 

@@ -1,8 +1,8 @@
-"""The cache of loaded databases: finds one by its `data_key`, verifies it before use, and loads it when missing.
+"""The cache of loaded databases: finds one by its `data_key`, verifies it before use, and loads it if it is missing.
 
-An entry appears whole (a renamed folder) or not at all. Its manifest holds the database's size, trees and SHA-256. If
-the database is a directory, it holds the SHA-256 of each file. A corrupt entry is reported, removed and loaded again.
-copy_method.py makes the copies for runs.
+An entry appears completely (by renaming its folder) or not at all. Its manifest has the database's size, trees and
+SHA-256. If the database is a directory, it has the SHA-256 of each file. A corrupt entry is reported, removed and
+loaded again. copy_method.py makes the copies for runs.
 """
 
 from __future__ import annotations
@@ -54,13 +54,13 @@ _FORMAT_VERSION = 1
 
 
 def database_name(engine: EngineDeclaration) -> str:
-    """Return the file or folder name of a database, the same in the cache and in a run's folder."""
+    """Return the file or folder name of a database. It is the same in the cache and in a run's folder."""
     return "database.db" if engine.data_kind == "file" else "database"
 
 
 @dataclass(frozen=True)
 class Dataset:
-    """One loaded database in the cache, verified, or the user's own data."""
+    """One loaded and verified database in the cache, or the user's own data."""
 
     data_key: str
     database: Path
@@ -73,15 +73,15 @@ class Dataset:
 
     @property
     def in_words(self) -> str:
-        """Return the bytes of the data and indexes, with those of the files if these have more than data."""
+        """Return in words the bytes of data and indexes, and those of the files if they are larger."""
         data, files = map(format_bytes, (self.allocated_bytes, self.size_bytes))
         return data if data == files else f"a database of {data} ({files} of files, with logs and system tables)"
 
 
 def _loaded_where(dataset: Dataset, loaded: Mapping[str, Any]) -> tuple[int, str]:
-    """Return how many bytes were loaded, and where they lie.
+    """Return how many bytes were loaded, and the place where they are.
 
-    Data loaded into a server that runs already lie on that server (`place`); the cache holds only a note of them.
+    Data loaded into an already running server are on that server (`place`); the cache has only a note about them.
     """
     if "place" in loaded:
         return dataset.allocated_bytes, str(loaded["place"])
@@ -103,7 +103,7 @@ class Datasets:
         silent_seconds: float,
         keeps_restored: bool = False,
     ) -> None:
-        """`keeps_restored`: a database restored from a user's dump stays in the cache, as a loaded one does."""
+        """`keeps_restored` keeps a database restored from a user's dump in the cache, like a loaded one."""
         self._root = (cache / "data").resolve()
         self._engine, self._workload = engine, workload
         self._declaration = engines.declaration(engine)
@@ -118,18 +118,18 @@ class Datasets:
         """The number of databases loaded so far."""
 
     def key(self, data: DataKnobs) -> str:
-        """Return the `data_key` of the database that these knobs decide."""
+        """Return the `data_key` of the database that these knobs determine."""
         return data_key(self._recipe(data))
 
     def has(self, data: DataKnobs) -> bool:
-        """Return whether no load is needed: the database is in the cache (it is not verified) or the user's own."""
+        """Return whether no load is needed: the database is in the cache (not verified yet), or is the user's own."""
         return self._outside(data) is not None or (self._folder(self.key(data)) / _MANIFEST).is_file()
 
     def get(self, data: DataKnobs, estimate_bytes: int) -> Dataset:
         """Return the verified database of these knobs; load it first if the cache lacks it.
 
-        `estimate_bytes` must be free for a load. The database stays in use until `release`. Raises RunFailed when the
-        load fails, and EnvironmentLackingError when the disk has no room for it or a corrupt entry cannot be removed.
+        `estimate_bytes` must be free for a load. The database stays in use until `release`. Raises RunFailed if the
+        load fails, and EnvironmentLackingError if the disk has no room for it or a corrupt entry cannot be removed.
         """
         outside = self._outside(data)
         if outside is not None:
@@ -155,28 +155,31 @@ class Datasets:
     def release(self) -> None:
         """End the use of all databases; from now on `bufferlab cache prune` may remove them.
 
-        Those restored from a user's dump are removed now, unless they are kept or another sweep uses them.
+        Databases restored from a user's dump are removed now, unless they are kept or another sweep uses them.
         """
         while self._in_use:
             key, descriptor = self._in_use.popitem()
             os.close(descriptor)
             if self._is_temporary:
                 with loaders_kept_out(self._root, key) as alone:
-                    if alone:  # If not, another sweep uses the database, and removes it at its end.
+                    if alone:  # Otherwise another sweep uses the database, and removes it at its end.
                         marked.remove_leftovers(self._root, self._restored_name(key))
 
     def _folder(self, key: str) -> Path:
-        """Return the database's folder: a permanent one, or a temporary one that the last sweep to use it removes."""
+        """Return the database's folder: a permanent one, or a temporary one that its last user removes."""
         kept = self._root / key
         return self._root / self._restored_name(key) if self._is_temporary and not kept.exists() else kept
 
     @staticmethod
     def _restored_name(key: str) -> str:
-        """Return the temporary folder's name, by which `doctor` and `cache prune` know what a killed process left."""
+        """Return the temporary folder's name.
+
+        By it `doctor` and `cache prune` recognise folders of killed processes.
+        """
         return f"{marked.TEMPORARY}{key}-restored"
 
     def _outside(self, data: DataKnobs) -> Dataset | None:
-        """Return the user's own data, which are read in place and never copied or written; None without them."""
+        """Return the user's own data, which are read in place and never copied or written; None if there are none."""
         found = self._behaviour.data_in_place(dict(data.knobs))
         if found is None:
             return None
@@ -188,9 +191,9 @@ class Datasets:
         return self._behaviour.data_recipe(dict(data.knobs), workload)
 
     def _verify(self, key: str) -> Dataset | None:
-        """Return the cached database if it is whole; None when it is missing, or was corrupt and is now removed.
+        """Return the cached database if it is intact; None if it is missing, or was corrupt and is now removed.
 
-        Raises EnvironmentLackingError when it is corrupt and cannot be removed, because another sweep uses it or its
+        Raises EnvironmentLackingError if it is corrupt and cannot be removed, because another sweep uses it or its
         folder lacks bufferlab's mark.
         """
         folder = self._folder(key)
@@ -232,7 +235,7 @@ class Datasets:
         return None
 
     def _damage(self, dataset: Dataset, stored: dict[str, Any]) -> str | None:
-        """Return how the database differs from the one that was loaded; None when it does not differ."""
+        """Return how the database differs from the one that was loaded; None if it does not differ."""
         found_bytes = size_of(dataset.database)
         if found_bytes != dataset.size_bytes and not stored.get("files"):
             return f"it holds {found_bytes} bytes, {dataset.size_bytes} were loaded"
@@ -240,7 +243,7 @@ class Datasets:
         return None if found.sha256 == dataset.sha256 else difference(stored.get("files", {}), found.parts)
 
     def _add_shape(self, dataset: Dataset, manifest: dict[str, Any]) -> Dataset:
-        """Read the trees of a database whose manifest lacks them (an early bufferlab loaded it), and keep them."""
+        """Count the trees of a database whose manifest lacks them (an early bufferlab loaded it), and store them."""
         folder = dataset.database.parent
         with self._temporary(dataset.data_key) as temporary:
             shape = self._shape(dataset.database, temporary / "worker.log")
@@ -268,7 +271,7 @@ class Datasets:
             dataset = self._seal(temporary, key, data, found)
         self.loads += 1
         size_bytes, place = _loaded_where(dataset, loaded)
-        # Estimates know the bytes of tables and indexes, and not those of a directory's logs.
+        # Estimates include tables and indexes, but not the logs of a directory.
         is_file = self._declaration.data_kind == "file"
         self._rates.observe("load_bytes_per_s", size_bytes if is_file else dataset.allocated_bytes, seconds)
         told = format_bytes(size_bytes) if "place" in loaded else dataset.in_words
@@ -291,15 +294,15 @@ class Datasets:
         outcome = self._worker("load", job, log_file, on_event)
         if outcome.failure is not None:
             self._fail("the load of the database failed", outcome.failure, database.parent)
-        # A load that was cancelled may still return; its data are not whole.
+        # A cancelled load may still return, but its data are incomplete.
         self._stop.check()
         assert outcome.result is not None
         return outcome.result
 
     def _shape(self, database: Path, log_file: Path) -> dict[str, Any] | None:
-        """Return the database's trees, counted by a worker that reads every page; None if the engine counts none.
+        """Return the database's trees, counted by a worker that reads every page; None if the engine cannot count them.
 
-        Raises RunFailed or EnvironmentLackingError when the worker fails.
+        Raises RunFailed or EnvironmentLackingError if the worker fails.
         """
         outcome = self._worker("shape", shape_job(database), log_file, lambda event: None)
         if outcome.failure is not None:
@@ -309,9 +312,9 @@ class Datasets:
         return shape
 
     def _check(self, database: Path, data: DataKnobs, log_file: Path) -> dict[str, Any]:
-        """Check the workload's consistency conditions on a loaded database and return them in their stored form.
+        """Check the workload's consistency conditions on a loaded database; return their stored form.
 
-        Raises RunFailed when one is broken, because no run may start from such a database, or when the check fails.
+        Raises RunFailed if one is violated, because no run may start from such a database, or if the check fails.
         """
         job = check_job(load_workload(self._workload, data), database, [])
         outcome = self._worker("check", job, log_file, lambda event: None)
@@ -390,9 +393,9 @@ class Datasets:
 
     @contextmanager
     def _locked(self, key: str) -> Iterator[None]:
-        """Hold the lock of one database's key, so that one sweep loads it; a second sweep waits and finds it loaded.
+        """Lock one database's key, so that one sweep loads it; a second sweep waits and then finds it loaded.
 
-        Entering removes the remains of killed loads of this database.
+        Entering removes the leftovers of killed loads of this database.
         """
         descriptor = os.open(self._root / f"{key}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
         try:
@@ -415,7 +418,10 @@ class Datasets:
 
 
 def _unchanged(dataset: Dataset) -> bool:
-    """Return whether the database still has its verified size. It is read-only, so no user writes to it by mistake."""
+    """Return whether the database still has its verified size.
+
+    It is read-only, so that users do not write to it by mistake.
+    """
     try:
         return size_of(dataset.database) == dataset.size_bytes
     except (OSError, DataFileError):

@@ -1,6 +1,6 @@
-"""Lists and removes the databases and servers that bufferlab keeps, and the folders that killed processes left.
+"""Lists and removes databases and servers that bufferlab keeps, and folders that killed processes left behind.
 
-Only folders with bufferlab's mark are removed, and only when no process uses them. While a sweep works, a note in the
+Only folders with bufferlab's mark are removed, and only if no process uses them. While a sweep works, a note in the
 cache names its directories. The note of a killed sweep stays, and shows where to look for its folders.
 """
 
@@ -33,7 +33,7 @@ _DAY_S = 86400
 
 @dataclass(frozen=True)
 class Leftover:
-    """A folder that bufferlab keeps, or that a killed process left."""
+    """A folder that bufferlab keeps, or that a killed process left behind."""
 
     PRINTED: ClassVar = ("kind", "name", "path", "size_bytes", "last_used_at", "in_use")
 
@@ -53,7 +53,7 @@ class Leftover:
 
 @contextmanager
 def noted(cache: Path, *directories: Path) -> Iterator[None]:
-    """Context manager that notes in the cache the directories in which a sweep works, and removes the note at the end.
+    """Context manager that lists a sweep's directories in a note in the cache; leaving removes the note.
 
     Leaving also removes the notes of killed sweeps of which no folder is left.
     """
@@ -77,7 +77,7 @@ def kept() -> list[Leftover]:
 
 
 def left_over(*directories: Path) -> list[Leftover]:
-    """Return the folders that killed processes left in the caches, in `directories`, and where killed sweeps worked."""
+    """Return the folders that killed processes left in the caches, in `directories`, and in noted sweep directories."""
     noted = [place for note in _notes() for place in _directories(note)]
     in_caches = [
         *_left_in({cache / "data": "a killed load" for cache in _caches()}),
@@ -94,7 +94,7 @@ def left_over(*directories: Path) -> list[Leftover]:
 
 
 def unused(days: int) -> list[Leftover]:
-    """Return the kept folders that were not used for that many days and are not in use now."""
+    """Return the kept folders that are not in use and were not used for that many days."""
     before_s = time.time() - days * _DAY_S
     return [entry for entry in kept() if not entry.in_use and entry.last_used_s < before_s]
 
@@ -145,7 +145,7 @@ def _remove(entry: Leftover) -> str | None:
 
 @contextmanager
 def _loaders_kept_out(entry: Leftover) -> Iterator[bool]:
-    """Context manager that holds the lock of a database's key, also if the database is left over.
+    """Context manager that holds the lock of a database's key, also for a database of a killed process.
 
     Yields False if a sweep holds the lock, and True for an entry that is not a database.
     """
@@ -159,7 +159,7 @@ def _loaders_kept_out(entry: Leftover) -> Iterator[bool]:
 
 @contextmanager
 def loaders_kept_out(data: Path, key: str) -> Iterator[bool]:
-    """Context manager that holds a key's lock, so that no sweep verifies its database; yields False if one does."""
+    """Context manager that locks a key, so that no sweep verifies its database; yields False if a sweep does."""
     descriptor = os.open(data / f"{key}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:
         alone = True
@@ -173,7 +173,7 @@ def loaders_kept_out(data: Path, key: str) -> Iterator[bool]:
 
 
 def _caches() -> list[Path]:
-    """Return the user's cache, and the one that servers can reach. For root these are two folders."""
+    """Return the user's cache, and the cache that servers can reach. For root these are two folders."""
     return list(dict.fromkeys(path.resolve() for path in (cache_root(), servers_root().parent)))
 
 
@@ -205,6 +205,6 @@ def _size_bytes(path: Path) -> int:
     total = 0
     for folder, _, files in os.walk(path):
         for name in files:
-            with suppress(OSError):  # The file was removed in the meantime.
+            with suppress(OSError):  # The file was removed meanwhile.
                 total += (Path(folder) / name).lstat().st_blocks * 512
     return total

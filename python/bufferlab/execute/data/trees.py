@@ -1,7 +1,7 @@
-"""Reads a loaded database as files, one file or a directory of them: its size, its hashes, its parts by name.
+"""Reads a loaded database, one file or a directory of files: its size, its hashes, its parts by name.
 
-This file copies nothing (copy_method.py does). A directory may hold plain files and directories only: sockets
-and links that a server leaves in it cannot be copied byte for byte.
+This file copies nothing (copy_method.py does). A directory may contain plain files and directories only: sockets and
+links that a server leaves in it cannot be copied byte for byte.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _CHUNK_BYTES = 4 << 20
 _OPENED = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 Parts = dict[str, str | None]
-"""SHA-256 of every file of a directory by its path inside, None for a directory; empty for a database of one file."""
+"""The SHA-256 of every file of a directory by its path inside, None for a directory; empty for a one-file database."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ def size_of(database: Path) -> int:
 
 
 def fingerprint(database: Path, check: Callable[[], None]) -> Fingerprint:
-    """Read every byte and return the fingerprint. `check` is called between chunks and may raise to give up."""
+    """Read every byte and return the fingerprint. `check` is called between chunks and may raise to abort."""
     if not database.is_dir():
         return Fingerprint(size_of(database), _hash(database, check), {})
     parts: Parts = {
@@ -69,7 +69,7 @@ def fingerprint(database: Path, check: Callable[[], None]) -> Fingerprint:
 
 
 def difference(stored: Mapping[str, str | None], found: Mapping[str, str | None]) -> str:
-    """Return a phrase that names the first changed part; for a database of one file, that its contents changed."""
+    """Return a phrase that names the first changed part; for a one-file database, that its contents changed."""
     for name in sorted({*stored, *found}):
         if name not in found:
             return f"{name} is missing"
@@ -83,8 +83,9 @@ def difference(stored: Mapping[str, str | None], found: Mapping[str, str | None]
 def protect(database: Path) -> None:
     """Make the database readable for this user only, and its files read-only: runs work on copies.
 
-    Its directories stay writable for this user, so that they can be removed. Each directory is taken before its
-    contents, so that the server's user cannot put anything else there meanwhile. Raises OSError for a link.
+    Its directories stay writable for this user, so that they can be removed. Each directory gets this user as owner
+    before its contents do, so that the server's user cannot put anything else there meanwhile. Raises OSError for a
+    link.
     """
     if not stat.S_ISDIR(database.lstat().st_mode):
         _take(os.open(database, _OPENED), 0o400)

@@ -1,1 +1,1 @@
-"""One sweep on the nodes of a Ray cluster: a task for each block of the plan, and the runs that it sends home."""
+"""One sweep on the nodes of a Ray cluster: each block of the plan is a task, and nodes send its runs to this host."""

@@ -1,7 +1,7 @@
-"""The process that does one block on a node: `run_sweep`, reported to its parent as a worker's events.
+"""The process that does one block on a node: it calls `run_sweep` and reports events to its parent, like a worker.
 
-The process ends when its standard input does, and the kernel kills it when its parent ends: nothing outlives a node. It
-knows nothing of Ray. Its children get none of Ray's variables, one of which is the cluster's token.
+The process ends when its standard input does, and the kernel kills it when its parent ends, so that nothing outlives a
+node. It does not use Ray. Its children get none of Ray's variables, one of which is the cluster's token.
 """
 
 from __future__ import annotations
@@ -49,19 +49,19 @@ def _beat(send: Send) -> None:
 
 
 class Telling:
-    """A display of progress that sends each update to the parent."""
+    """A progress display that sends each update to the parent process."""
 
     def __init__(self, send: Send) -> None:
         self._send, self._last = send, -_SHOWN_S
 
     def show(self, status: SweepStatus) -> None:
-        """Send the block's done share and seconds left to the parent, once a second at most."""
+        """Send the block's completed fraction and remaining seconds to the parent, at most once a second."""
         if time.monotonic() - self._last >= _SHOWN_S:
             self._last = time.monotonic()
             self._send({"event": "status", "done": status.done, "seconds_left": status.seconds_left})
 
     def look(self, standing: Standing) -> None:
-        """Send nothing: the answer is shown by the command, which gets the block's runs."""
+        """Send nothing: the command, which gets the block's runs, shows the answer."""
 
     def say(self, text: str) -> None:
         """Send a line of text to the parent."""
@@ -73,7 +73,7 @@ class Telling:
 
 
 def do(job: Mapping[str, Any], progress: Telling) -> dict[str, Any]:
-    """Do a block into the folder `out`, or the rest of it in the sweep folder `resume`. Return how it ended.
+    """Do a block into the folder `out`, or its missing runs into the sweep folder `resume`. Return how it ended.
 
     Raises the errors of `run_sweep`.
     """

@@ -1,8 +1,8 @@
-"""Refuses an unusable cluster before it gets a task: no Ray or another version, no token, nothing listening.
+"""Refuses an unusable cluster before it gets a task: no Ray or another version, no token, or no listener.
 
 Ray runs any code that reaches its ports, unless it was started with a token; bufferlab may run as root. Ray's waits
-have no time limit. So Ray is not imported here: each question to a cluster is a separate process that is killed in
-time.
+have no time limit. So Ray is not imported here: each query to a cluster is a separate process that is killed after a
+time limit.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ RAY = "2.60"
 INSTALL = "pip install 'bufferlab[fleet]'; in a clone: .venv/bin/pip install -r requirements-fleet.lock"
 _CONNECT_S = 5.0
 _ANSWER_S = 120.0
-"""The longest wait, in seconds, for an answer about the cluster: to import Ray takes seconds of processor time."""
+"""The longest wait, in seconds, for an answer about the cluster: importing Ray takes seconds of processor time."""
 _ADDRESS = re.compile(r"(?:\[([0-9A-Fa-f:.]+)\]|([^\s:/\[\]]+)):([0-9]{1,5})")
 _MAKE = "ray get-auth-token --generate makes one; copy it to the same place of every node"
 _MOST_TOKEN_BYTES = 1 << 16
@@ -33,7 +33,7 @@ _HIDDEN = ("RAY_AUTH_MODE", "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH")
 
 
 def require_cluster(address: str, environ: Mapping[str, str] = os.environ) -> list[Problem]:
-    """Return warnings about a usable cluster.
+    """Check the cluster; return warnings.
 
     Raises SpecError for a malformed address, and EnvironmentLackingError for anything else that is missing.
     """
@@ -55,8 +55,7 @@ _IN_CLEAR = Problem(
 def parse_address(text: str) -> tuple[str, int]:
     """Return host and port of a cluster's head.
 
-    Raises SpecError for any other text, also for those that Ray takes: "auto" finds any cluster here, "local" starts
-    one.
+    Raises SpecError for any other text, even if Ray accepts it: "auto" finds any cluster here, "local" starts one.
 
     >>> parse_address("10.0.0.1:6379"), parse_address("[::1]:6379")
     (('10.0.0.1', 6379), ('::1', 6379))
@@ -69,7 +68,7 @@ def parse_address(text: str) -> tuple[str, int]:
 
 
 def require_ray() -> None:
-    """Refuse a host without Ray, or with another version of it. Raises EnvironmentLackingError. Does not import Ray."""
+    """Raise EnvironmentLackingError if this host has no Ray, or another version of it. Does not import Ray."""
     try:
         version = metadata.version("ray")
     except metadata.PackageNotFoundError:
@@ -113,12 +112,12 @@ def require_token(environ: Mapping[str, str]) -> None:
 
 
 def uses_tls(environ: Mapping[str, str]) -> bool:
-    """Return whether Ray's processes encrypt what they send each other."""
+    """Return whether Ray's processes encrypt their connections."""
     return environ.get("RAY_USE_TLS", "").lower() in ("1", "true")
 
 
 def require_somebody(host: str, port: int, seconds: float = _CONNECT_S) -> None:
-    """Raise EnvironmentLackingError within `seconds` if nothing listens at the address: Ray sets no limit."""
+    """Raise EnvironmentLackingError within `seconds` if nothing listens at the address: Ray has no time limit."""
     try:
         socket.create_connection((host, port), timeout=seconds).close()
     except OSError as error:
@@ -133,7 +132,7 @@ def require_somebody(host: str, port: int, seconds: float = _CONNECT_S) -> None:
 def require_token_asked_for(address: str, seconds: float = _ANSWER_S) -> None:
     """Refuse a cluster that rejects our token, and one that works without a token, or may do so.
 
-    Asks with and without the token at the same time, and waits at most `seconds`. Raises EnvironmentLackingError.
+    Queries it with and without the token at the same time, and waits at most `seconds`. Raises EnvironmentLackingError.
     """
     without = {name: value for name, value in os.environ.items() if name not in _HIDDEN}
     deadline = time.monotonic() + seconds
@@ -165,7 +164,7 @@ def require_token_asked_for(address: str, seconds: float = _ANSWER_S) -> None:
 
 
 def _question(address: str, environ: Mapping[str, str]) -> subprocess.Popen[bytes]:
-    """Start a process that asks a cluster's head for its health. The kernel ends it when this process ends."""
+    """Start a process that asks a cluster's head for its health. The kernel kills it when this process ends."""
     asked = [sys.executable, "-P", "-W", "ignore", "-m", "ray.scripts.scripts", "health-check", f"--address={address}"]
     return subprocess.Popen(
         launched(asked),
@@ -178,7 +177,7 @@ def _question(address: str, environ: Mapping[str, str]) -> subprocess.Popen[byte
 
 
 def _answer(question: subprocess.Popen[bytes], deadline_s: float) -> int | None:
-    """Return the exit code of a question: 0 for yes, more for no. None when it was not answered, or was killed."""
+    """Return the exit code of a query process: 0 for yes, more for no; None if it did not answer, or was killed."""
     try:
         code = question.wait(timeout=max(0.0, deadline_s - time.monotonic()))
     except subprocess.TimeoutExpired:

@@ -1,4 +1,4 @@
-"""The process that speaks with Ray: it does the blocks of a gathering and reports to its parent, as a worker does.
+"""The process that communicates with Ray: it dispatches a sweep's blocks and reports to its parent, like a worker.
 
 It is a separate process because Ray's waits have no time limit, and because Ray ends the process of a driver whose head
 is gone. The command, which is the parent, survives both. When the courier ends, the cluster ends all its tasks.
@@ -16,16 +16,16 @@ from bufferlab.execute.run.worker import Tell, leave, serve
 
 MODULE = "bufferlab.execute.fleet.courier"
 SILENT_S = 400.0
-"""The longest time in which the courier reports nothing: two rounds of small tasks, each with Ray's time limit."""
+"""The longest silence of the courier in seconds: two rounds of small tasks, each with Ray's time limit."""
 
 
 def main() -> int:
-    """Do the job on standard input: connect, gather, report. Return 0 after a result, 1 after an error."""
+    """Do the job on standard input: connect, dispatch, report. Return 0 after a result, 1 after an error."""
     return serve(_gathered)
 
 
 _FILES = ("RAY_AUTH_TOKEN_PATH", "RAY_TLS_SERVER_CERT", "RAY_TLS_SERVER_KEY", "RAY_TLS_CA_CERT")
-"""The variables of Ray that name a file."""
+"""Ray's environment variables that name a file."""
 
 
 def _gathered(envelope: Mapping[str, Any], tell: Tell) -> dict[str, Any]:
@@ -42,14 +42,14 @@ def _gathered(envelope: Mapping[str, Any], tell: Tell) -> dict[str, Any]:
     job = envelope["job"]
     gathering = Gathering.open(Path(job["folder"]))
     cluster = RayCluster(job["address"])
-    with StopRequest() as stop:  # Ray sets its own handlers when it connects.
+    with StopRequest() as stop:  # Ray installs its own signal handlers when it connects.
         return Gather(cluster, gathering, job["versions"], send, lambda: stop.requested).do()
 
 
 def _leave_folder() -> None:
-    """Go to the root folder: on every node Ray searches the driver's current folder for modules, before all others.
+    """Change to the root folder: on every node Ray searches the driver's current folder for modules, before all others.
 
-    In the current folder another user's module could take the place of one of Python's.
+    In the current folder another user's module could replace one of Python's.
     """
     for name in _FILES:
         if found := os.environ.get(name):
@@ -58,4 +58,4 @@ def _leave_folder() -> None:
 
 
 if __name__ == "__main__":
-    leave(main())  # Ray's threads are not waited for: the cluster sees that the process is gone.
+    leave(main())  # Do not wait for Ray's threads: the cluster notices that the process is gone.

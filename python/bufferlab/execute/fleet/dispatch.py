@@ -1,6 +1,6 @@
-"""Does the blocks of a sweep on a cluster: gives each idle node a block, takes reports, and tries failed blocks again.
+"""Does the blocks of a sweep on a cluster: gives each idle node a block, reads reports, and retries failed blocks.
 
-It knows no Ray: it asks a `Cluster`. It runs in the courier's process, whose parent shows the reports.
+It does not use Ray: it calls a `Cluster`. It runs in the courier's process, whose parent shows the reports.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from bufferlab.texts import printable
 from bufferlab.units import format_duration
 
 _NO_MATTER = ("python",)
-"""Versions that may differ from node to node, as in `merge`."""
+"""The components whose versions may differ between nodes, as in `merge`."""
 _SHOWN_S = 0.5
 
 
@@ -34,20 +34,20 @@ class Bounds:
     device: float = 3600.0
     """Seconds to wait for the lock of a node's device."""
     begin: float = 600.0
-    """Seconds until a task begins on its node, whose CPUs another program of the cluster may use."""
+    """Seconds until a task starts on its node, whose CPUs another program of the cluster may use."""
     silent: float = 150.0
-    """Seconds that a task which has begun may say nothing while this process listens."""
+    """Seconds that a started task may be silent while this process listens."""
     no_node: float = 60.0
-    """Seconds to wait for a node, while none lives."""
+    """Seconds to wait for a node if none is alive."""
     stop: float = 25.0
-    """Seconds that tasks get to end after they were asked to stop."""
+    """Seconds that tasks get to end after a request to stop."""
     look: float = 2.0
-    """Seconds between two looks at the list of nodes."""
+    """Seconds between two queries of the list of nodes."""
 
 
 @dataclass
 class _Running:
-    """A block that a node does now."""
+    """A block that a node is doing."""
 
     task: Task
     node: Node
@@ -70,7 +70,7 @@ class _Running:
 
 @dataclass(frozen=True)
 class _Facts:
-    """The checked answer of `node.facts`."""
+    """The validated answer of `node.facts`."""
 
     versions: dict[str, str]
     data_keys: list[str]
@@ -78,7 +78,7 @@ class _Facts:
 
     @classmethod
     def told(cls, told: object) -> _Facts | Problem:
-        """Return a node's facts, or a Problem if its answer has another form."""
+        """Return a node's facts, or a Problem if its answer is malformed."""
         match told:
             case {"versions": dict(versions), "data_keys": list(keys), "host": [host_id, boot_key]}:
                 named = {_text(name): _text(version) for name, version in versions.items()}
@@ -89,7 +89,7 @@ class _Facts:
 
 @dataclass
 class Gather:
-    """The work of one command: the blocks of a gathering, on a cluster."""
+    """The work of one command: the blocks of a sweep on a cluster."""
 
     cluster: Cluster
     gathering: Gathering
@@ -109,10 +109,10 @@ class Gather:
     _keys: list[str] = field(default_factory=list)
 
     def do(self) -> dict[str, Any]:
-        """Do the blocks. Return how that ended ("whole", "missing" or "interrupted"), and the blocks that are missing.
+        """Do the blocks. Return how that ended ("whole", "missing" or "interrupted"), and the missing blocks.
 
-        Raises EnvironmentLackingError when a node differs from another or cannot do the experiment, when the head is
-        gone, and when our disk does not take the data sent. Before it raises, it asks the tasks to end.
+        Raises EnvironmentLackingError if a node differs from another or cannot do the experiment, if the head is gone,
+        and if our disk cannot store the received data. Before it raises, it asks the tasks to end.
         """
         rounds = Rounds(self._to_do())
         if rounds.missing:
@@ -122,7 +122,7 @@ class Gather:
             interrupted = bool(rounds.missing) and self.stopped()
         finally:
             self._stop()
-        # Forget the nodes' data also when every missing block failed for good (a refused setting): no --resume can
+        # Remove the nodes' data also if every missing block failed for good (a refused setting): no --resume can
         # complete it.
         over = not interrupted and all(self.gathering.state(block).lasting for block in rounds.missing)
         if over and self._nodes:
@@ -132,7 +132,7 @@ class Gather:
         return {"status": status, "missing": rounds.missing, "problems": problems}
 
     def _do(self, rounds: Rounds) -> None:
-        """Do blocks until none is missing, none can be done, or a stop is asked for."""
+        """Do blocks until none is missing, none can be done, or a stop is requested."""
         started = looked = seen = self.clock()
         while rounds.missing and not self.stopped():
             now = self.clock()
@@ -148,7 +148,7 @@ class Gather:
             self._show(rounds, started)
 
     def _to_do(self) -> Iterable[tuple[int, Any]]:
-        """Yield the blocks that are not whole, each with the host of the runs that have arrived."""
+        """Yield the incomplete blocks, each with the host of its received runs."""
         for block in self.gathering.blocks:
             try:
                 state = self.gathering.state(block)
@@ -175,7 +175,7 @@ class Gather:
         self._say(f"{len(self._nodes)} {'node' if len(self._nodes) == 1 else 'nodes'}: {names}")
 
     def _look(self) -> None:
-        """Note which nodes of the cluster live, and admit new ones whose versions and data fit."""
+        """Update the list of live nodes, and admit new ones whose versions and data match."""
         alive = {node.node_id: node for node in self.cluster.nodes()}
         for node_id in [node_id for node_id in self._nodes if node_id not in alive]:
             node = self._nodes.pop(node_id)
@@ -185,7 +185,7 @@ class Gather:
             self._warn(replace(problem, what=f"a node that came is left out: {problem.what}"))
 
     def _admit(self, nodes: Sequence[Node]) -> list[Problem]:
-        """Admit nodes with the versions and data of this host and each other; return a problem for each other node."""
+        """Admit nodes whose versions and data equal this host's and each other's; return a problem for each other."""
         order = {"experiment": to_toml(self.gathering.experiment), "options": self.gathering.told_options}
         problems = []
         for node, told in zip(nodes, self.cluster.facts(nodes, order), strict=True):
@@ -200,7 +200,7 @@ class Gather:
         return problems
 
     def _differs(self, found: _Facts) -> Problem | None:
-        """Return how a node differs from this host, or from the nodes before it; None if it does not."""
+        """Return how a node differs from this host, or from the nodes admitted before; None if it does not."""
         facts = {name: version for name, version in found.versions.items() if name not in _NO_MATTER}
         known = self._facts or {**self.versions, **{name: facts[name] for name in facts if name not in self.versions}}
         for name in sorted({*facts, *known}):
@@ -221,7 +221,7 @@ class Gather:
     # --- Blocks --------------------------------------------------------------------------------------
 
     def _begin(self, rounds: Rounds) -> None:
-        """Give each idle node a block that waits, if there is one for it."""
+        """Give each idle node a waiting block, if there is one for it."""
         busy = {running.node.node_id for running in self._running}
         for node in [node for node in self._nodes.values() if node.node_id not in busy]:
             block = rounds.begin(node, list(self._nodes.values()))
@@ -243,7 +243,7 @@ class Gather:
             self._say(f"{said([block])} goes to {node.name}")
 
     def _hear(self, rounds: Rounds) -> None:
-        """Take the tasks' reports, for a second at most."""
+        """Process the tasks' reports, for at most a second."""
         asked = self.clock()
         said_now = self.cluster.poll([running.task for running in self._running], 1.0)
         listened = self.clock() - asked
@@ -289,10 +289,10 @@ class Gather:
                 told = Failure.told({str(name): _text(value) for name, value in failure.items() if value})
                 running.problem = Problem(told.what, told.where, told.hint)
             case _:
-                pass  # A heartbeat: the task lives.
+                pass  # A heartbeat: the task is alive.
 
     def _over(self, rounds: Rounds, running: _Running, problem: Problem | None) -> None:
-        """Note that a task has ended, and check its block's arrived runs: an incomplete block is tried again."""
+        """Record that a task has ended, and check its block's received runs: an incomplete block is retried."""
         running.receiver.close()
         self._running.remove(running)
         problem, block = running.problem or problem, running.block
@@ -320,7 +320,7 @@ class Gather:
         )
 
     def _end_silent(self, rounds: Rounds) -> None:
-        """End the tasks that say nothing for too long, or that do not begin."""
+        """End tasks that are silent for too long, or that do not start."""
         for running in list(self._running):
             bound = self.bounds.silent if running.begun else self.bounds.begin
             if running.silent_s > (self.bounds.stop if running.refused else bound):
@@ -329,7 +329,7 @@ class Gather:
                 self._over(rounds, running, Problem(f"{what} for {format_duration(bound)}"))
 
     def _stop(self) -> None:
-        """Ask the tasks that still run to end, and wait a while for it. Their reports are ignored."""
+        """Ask the running tasks to end, and wait a while for it. Their reports are ignored."""
         for running in self._running:
             running.receiver.close()
             self.cluster.cancel(running.task, hard=False)
@@ -346,7 +346,7 @@ class Gather:
     # --- The display and messages --------------------------------------------------------------------
 
     def _show(self, rounds: Rounds, started_s: float) -> None:
-        """Send the state of the sweep, twice a second: finished blocks, and the done share of each running block."""
+        """Report the sweep's state twice a second: finished blocks, and the completed share of each running block."""
         if self.clock() - self._shown_s < _SHOWN_S:
             return
         self._shown_s = self.clock()
@@ -373,7 +373,7 @@ def _text(told: object) -> str:
 
 
 def _number(told: object) -> float:
-    """Return a number in a node's report, at least 0; 0 if it is not a number."""
+    """Return a number from a node's report, at least 0; 0 if it is not a number."""
     try:
         number = float(told) if isinstance(told, int | float) else 0.0
     except OverflowError:

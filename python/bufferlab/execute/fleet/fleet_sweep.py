@@ -1,4 +1,4 @@
-"""Does a sweep on the nodes of a cluster: begins or continues its folder, starts the courier, and merges at the end.
+"""Does a sweep on the nodes of a cluster: creates or continues its folder, starts the courier, and merges at the end.
 
 The same two functions as without a cluster do the work: `run_sweep` on each node, and `merge` here.
 """
@@ -52,7 +52,7 @@ def run_on_cluster(
     blocks = options.blocks or tuple(range(experiment.design.most))
     make(
         experiment, estimated_facts(experiment), options.blocks
-    )  # An experiment that no node could do is refused before any node is asked.
+    )  # Refuse an experiment that no node could do before any node is contacted.
     gathering = Gathering.create(out.absolute(), experiment, blocks, NodeOptions.of(options))
     return _gathered(gathering, address, progress)
 
@@ -60,9 +60,10 @@ def run_on_cluster(
 def resume_on_cluster(path: Path, address: str, progress: Progress) -> tuple[SweepFolder, list[Problem]]:
     """Do on a cluster the runs that a gathering's folder lacks. Return as `run_on_cluster`.
 
-    Raises EnvironmentLackingError for a cluster that cannot be used or a node that differs, RunFailed when blocks are
-    missing after all rounds, Interrupted when a signal asks to stop; the runs that have arrived stay in the folder.
-    Raises DataFileError or SpecError for a folder that is damaged, or is not a gathering's.
+    A gathering is the folder that collects the runs of a sweep on a cluster. Raises EnvironmentLackingError for a
+    cluster that cannot be used or a node that differs, RunFailed if blocks are missing after all rounds, Interrupted if
+    a signal requests a stop; the received runs stay in the folder. Raises DataFileError or SpecError for a folder that
+    is damaged, or is not a gathering's.
     """
     gathering = Gathering.open(path)
     if not gathering.is_whole:  # A command that was killed late may have left only the merge to do.
@@ -72,7 +73,7 @@ def resume_on_cluster(path: Path, address: str, progress: Progress) -> tuple[Swe
 
 
 def _require_shareable(experiment: Experiment) -> None:
-    """Refuse a server that runs already: all nodes would measure the same server. Raises SpecError."""
+    """Raise SpecError for an already running server: all nodes would measure the same server."""
     asked = [experiment.knobs["server"].asked] if "server" in experiment.knobs else []
     asked += [setting.asked for setting in experiment.sweep.get("server", ())]
     for value in asked:
@@ -97,7 +98,7 @@ def _courier(gathering: Gathering, address: str, progress: Progress, stop: StopR
     versions = {"bufferlab": __version__, "core": native().core_version()}
     job = {"folder": str(gathering.path.absolute()), "address": address, "versions": versions}
     with ExitStack() as stack:
-        with gathering.writing("the log"):  # In the sweep's folder: after a kill the next --resume removes it.
+        with gathering.writing("the log"):  # In the sweep's folder: after a kill, the next --resume removes it.
             name = f"{marked.TEMPORARY}{secrets.token_hex(6)}"
             place = stack.enter_context(marked.folder(gathering.path.resolve(), name))
         return supervise(
@@ -113,7 +114,7 @@ def _courier(gathering: Gathering, address: str, progress: Progress, stop: StopR
 
 
 class _Heard:
-    """The receiver of the courier's events, which shows them to the user."""
+    """The handler of the courier's events, which shows them to the user."""
 
     def __init__(self, gathering: Gathering, progress: Progress) -> None:
         self._progress = progress
@@ -134,7 +135,7 @@ class _Heard:
 
 
 def _require_whole(gathering: Gathering, outcome: Outcome, hint: str, stop: StopRequest) -> None:
-    """Raise the error that ended the sweep early; return if another try would not complete the sweep."""
+    """Raise the error that left the sweep incomplete, unless its missing runs failed for lasting reasons."""
     result = outcome.result
     if stop.requested or (result is not None and result["status"] == "interrupted"):
         number = stop.signal_number or 15
@@ -153,11 +154,11 @@ def _require_whole(gathering: Gathering, outcome: Outcome, hint: str, stop: Stop
 def _not_connected(gathering: Gathering, outcome: Outcome, hint: str) -> BufferlabError:
     """Return the error that ended the courier.
 
-    A folder in which nothing has arrived is removed: no run can be continued.
+    A folder that has received nothing is removed, because it has no run to continue.
     """
     failure, more = outcome.failure or Failure("the courier ended without a word"), _more(outcome)
-    said_how = gathering.resume_command in (failure.hint or "")  # Only an error of writing to our disk names it.
-    # A block that another host began anew has its first host's runs in superseded/.
+    said_how = gathering.resume_command in (failure.hint or "")  # Only an error of writing to our disk has it.
+    # If another host began a block anew, the runs of its first host are in superseded/.
     places = [*(gathering.part(block) for block in gathering.blocks), gathering.path / SUPERSEDED]
     is_begun = said_how or any(place.exists() for place in places)
     if not is_begun:
@@ -186,7 +187,7 @@ def _more(outcome: Outcome) -> list[Problem]:
 
 
 def _home(gathering: Gathering) -> str:
-    """Return in words how many runs of a sweep have arrived here."""
+    """Return in words how many runs of a sweep this host has received."""
     done = 0
     for block in gathering.blocks:
         try:

@@ -1,8 +1,8 @@
-"""The folder that collects the runs of a sweep on a cluster: a sweep folder per block, until all can be merged.
+"""The folder that collects the runs of a sweep on a cluster: one sweep folder for each block, until all are merged.
 
-receiver.py stores there what nodes send. Each block is checked like a stranger's folder: when its task is over, and
-again when all blocks are merged. If another host begins a block anew, the earlier runs move to superseded/, so that
-nothing is counted twice.
+receiver.py stores there the data that nodes send. Each block is checked like an untrusted folder: when its task has
+ended, and again when all blocks are merged. If another host begins a block anew, the earlier runs move to superseded/,
+so that nothing is counted twice.
 """
 
 from __future__ import annotations
@@ -37,43 +37,43 @@ from bufferlab.units import GIB
 SUFFIX = ".fleet"
 FILE = "fleet.json"
 _TRACE_BYTES = 2 * GIB
-"""The most bytes of a trace if --trace-limit was not given, as on one host."""
+"""The largest trace in bytes if --trace-limit was not given, as on one host."""
 
 
 class _Stored(BaseModel):
-    """The content of fleet.json in a gathering's folder."""
+    """The content of fleet.json in the folder."""
 
     format: Literal["bufferlab-fleet"] = "bufferlab-fleet"
     format_version: Literal[1] = 1
     sweep_id: str = Field(pattern="^[0-9a-f]{12}$")
-    """The name by which nodes know the sweep."""
+    """The sweep's id, by which nodes recognise it."""
     blocks: list[Annotated[int, Field(ge=0)]] = Field(min_length=1)
     options: NodeOptions
 
 
 @dataclass(frozen=True)
 class PartState:
-    """The state of a block: its host, the runs that have arrived, and how many are missing."""
+    """The state of a block: its host, the received runs, and how many are missing."""
 
     host: Host | None = None
-    """The host that did the block's runs; None without runs."""
+    """The host that did the block's runs; None if there are none."""
     done: frozenset[str] = frozenset()
-    """The names of the block's runs that ended well."""
+    """The names of the block's successful runs."""
     known: frozenset[str] = frozenset()
-    """The names of all runs of the block that have arrived."""
+    """The names of all received runs of the block."""
     missing: int = 0
     lasting: bool = False
-    """Whether every missing run failed for a reason that another try does not change."""
+    """Whether every missing run failed for a reason that a retry would not change."""
 
     @property
     def is_whole(self) -> bool:
-        """Whether no run of the block is missing."""
+        """Return whether no run of the block is missing."""
         return self.host is not None and not self.missing
 
 
 @dataclass(frozen=True)
 class Gathering:
-    """A sweep on a cluster that is not whole yet: its folder, its experiment, and the blocks that nodes do."""
+    """An incomplete sweep on a cluster: its folder, its experiment, and the blocks that nodes do."""
 
     path: Path
     sweep_id: str
@@ -83,9 +83,9 @@ class Gathering:
 
     @classmethod
     def create(cls, out: Path, experiment: Experiment, blocks: Sequence[int], options: NodeOptions) -> Gathering:
-        """Make the folder `<experiment>-<time>.fleet` below `out`; it appears whole or not at all.
+        """Create the folder `<experiment>-<time>.fleet` below `out`; it appears completely or not at all.
 
-        Raises EnvironmentLackingError when it cannot be written.
+        Raises EnvironmentLackingError if it cannot be written.
         """
         stem, text = f"{experiment.name}-{datetime.now(UTC):%Y%m%d-%H%M%S}", to_toml(experiment)
         document = _Stored(sweep_id=secrets.token_hex(6), blocks=list(blocks), options=options)
@@ -114,7 +114,7 @@ class Gathering:
         file = path / FILE
         try:
             stored = validated(_Stored, read_json(file, COPY_HINT), file, COPY_HINT)
-        except SpecError as error:  # Options that exclude each other.
+        except SpecError as error:  # The options exclude each other.
             raise DataFileError(f"{FILE} is damaged at options: {error.what}", str(file), COPY_HINT) from error
         blocks = tuple(sorted({*stored.blocks}))
         text, _ = read_toml(path / "experiment.toml", COPY_HINT)
@@ -125,13 +125,13 @@ class Gathering:
 
     @property
     def trace_bytes(self) -> int:
-        """The most bytes that the file of a trace may have. --trace-limit bounds page traces only."""
+        """Return the largest file of a trace in bytes. --trace-limit limits page traces only."""
         limit = self.options.page_trace.limit_bytes or _TRACE_BYTES
         return (max(limit, _TRACE_BYTES) if self.options.block_trace else limit) + (1 << 20)
 
     @property
     def told_options(self) -> dict[str, Any]:
-        """The options that nodes get, in a form that goes into JSON."""
+        """Return the options that nodes get, in a form for JSON."""
         return asdict(self.options)
 
     @property
@@ -142,7 +142,7 @@ class Gathering:
     def writing(self, what: str) -> AbstractContextManager[None]:
         """Context manager for writing into the folder.
 
-        Raises EnvironmentLackingError when the disk refuses: the sweep then ends, and can be resumed.
+        Raises EnvironmentLackingError if the disk refuses: the sweep then ends, and can be resumed.
         """
         return into(self.path, what, "the runs that are home are kept", self.resume_command)
 
@@ -152,7 +152,7 @@ class Gathering:
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Context manager that locks the folder against other commands. Entering removes what killed commands left."""
+        """Context manager that locks the folder against other commands. Entering removes files of killed commands."""
         with storage.folder_lock(self.path):
             marked.remove_leftovers(self.path, f"{marked.TEMPORARY}*")
             for block in self.blocks:
@@ -161,7 +161,7 @@ class Gathering:
             yield
 
     def state(self, block: int) -> PartState:
-        """Return the state of a block's arrived runs. Raises DataFileError if they are damaged."""
+        """Return the state of a block's received runs. Raises DataFileError if they are damaged."""
         if not self.part(block).exists():
             return PartState(missing=1)
         folder = open_sweep(self.part(block))
@@ -177,9 +177,9 @@ class Gathering:
         )
 
     def check(self, block: int) -> None:
-        """Check a block whose task is over, as `merge` does, and move aside its failed runs that were done again.
+        """Check a block whose task has ended, as `merge` does, and move aside its failed runs that were done again.
 
-        Raises DataFileError or SpecError, and sets the block aside, if the block is damaged or of another sweep.
+        If the block is damaged or of another sweep, sets it aside and raises DataFileError or SpecError.
         """
         if not self.part(block).exists():
             return
@@ -191,7 +191,7 @@ class Gathering:
             raise
 
     def set_aside(self, block: int) -> None:
-        """Move the arrived runs of a block aside: they do not count, and are kept."""
+        """Move the received runs of a block aside: they are kept, but do not count."""
         if not self.part(block).exists():
             return
         aside = self.path / resume.SUPERSEDED
@@ -201,14 +201,14 @@ class Gathering:
 
     @property
     def is_whole(self) -> bool:
-        """Whether all runs of all blocks have arrived, and none is damaged."""
+        """Return whether all runs of all blocks were received, and none is damaged."""
         try:
             return all(self.state(block).is_whole for block in self.blocks)
         except DataFileError:
             return False
 
     def join(self) -> tuple[SweepFolder, list[Problem]]:
-        """Merge the blocks that have arrived into the sweep's folder, and remove the gathering's folder.
+        """Merge the received blocks into the sweep's folder, and remove the gathering's folder.
 
         Return the merged folder, and a problem for each block that lacks runs. Raises DataFileError for an altered
         block.
@@ -223,7 +223,7 @@ class Gathering:
             with self.writing("the sweep's folder"):
                 parts[0].rename(final)
                 sync_folder(out)
-            self.remove()  # At once: if we were killed here, --resume of this folder would measure the block again.
+            self.remove()  # At once: after a kill here, --resume of this folder would measure the block again.
             return open_sweep(final), problems
         if before := _merged_before(parts, taken):
             merged, problems = before, _lacking(parts)
@@ -234,7 +234,7 @@ class Gathering:
         return merged, problems
 
     def _keep_superseded(self, merged: Path) -> None:
-        """Move the earlier runs that were done again into superseded/ of the merged folder."""
+        """Move runs that were done again into superseded/ of the merged folder."""
         runs = [*self.path.glob("superseded/*/runs/*"), *self.path.glob("block-*/superseded/*")]
         with self.writing("the place of runs that were done again"):
             for run in runs:
@@ -261,7 +261,7 @@ def host_of(host: Mapping[str, Any]) -> Host:
 
 
 def _lacking(parts: Sequence[Path]) -> list[Problem]:
-    """Return a problem for each block that lacks runs. Raises DataFileError for a block that was altered."""
+    """Return a problem for each block that lacks runs. Raises DataFileError for an altered block."""
     return [problem for part in parts if (problem := checked(part).lacking())]
 
 

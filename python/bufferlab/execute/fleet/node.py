@@ -1,7 +1,7 @@
-"""The code on a node, inside a task of Ray: it returns the node's facts, does a block, and sends its runs home.
+"""The code on a node, inside a Ray task: it returns the node's facts, does a block, and sends its runs home.
 
-"Home" is the host of the command. A separate process (block.py) does the block itself. This one reads the events of
-that process, looks for runs that it has published, and yields them in pieces. It does not import Ray.
+"Home" is the host of the command. A separate process (block.py) does the block itself. This code reads that process's
+events, looks for runs that it has published, and yields them in pieces. It does not import Ray.
 """
 
 from __future__ import annotations
@@ -29,19 +29,21 @@ from bufferlab.results.files import read_json
 
 _SILENT_S = 120.0
 _HELD_S = 60.0
-"""The longest wait, in seconds, for the end of a process that another node of this host left."""
+"""The longest wait, in seconds, for the end of a process that another node of this host started."""
 _MOST_TEXT = 2000
 
 Order = Mapping[str, Any]
-"""The order: sweep_id, experiment (TOML), block, options, device_wait_s. If there are earlier runs of the block: the
-host that did them (None: no runs), the names of all (known), and the names of those that ended well (done).
+"""The order for a block: sweep_id, experiment (TOML), block, options, device_wait_s.
+
+If the block has earlier runs, also the host that did them (None for no runs), the names of all (known), and of the
+successful ones (done).
 """
 
 
 def facts(order: Order) -> dict[str, Any]:
     """Return the facts that must be equal on all nodes, and this host's identity.
 
-    Raises SpecError or EnvironmentLackingError when this host cannot do the experiment.
+    Raises SpecError or EnvironmentLackingError if this host cannot do the experiment.
     """
     from bufferlab.execute.sweep import what_decides
     from bufferlab.spec import loads
@@ -56,7 +58,7 @@ def facts(order: Order) -> dict[str, Any]:
 
 
 def do_block(order: Order) -> Iterator[Item]:
-    """Do a block, and yield the items to send home: events, and parcels in pieces. The last item is the event "end"."""
+    """Do a block; yield the items to send home: events, and files in pieces. The last item is the event "end"."""
     try:
         with _room(order) as room:
             yield from _BlockDone(order, room).items()
@@ -66,7 +68,7 @@ def do_block(order: Order) -> Iterator[Item]:
 
 
 def forget(sweep_id: str) -> None:
-    """Remove what this host still has of a sweep that is whole, or given up."""
+    """Remove this host's data of a sweep that is complete, or abandoned."""
     for place in _rooms().glob(f"{marked.TEMPORARY}{sweep_id}-*"):
         with storage.folder_lock(place):
             marked.remove(place)
@@ -78,9 +80,9 @@ def _rooms() -> Path:
 
 @contextmanager
 def _room(order: Order) -> Iterator[Path]:
-    """Context manager that holds the folder of a block on this host. The folder stays, so that a task can continue it.
+    """Context manager that locks the folder of a block on this host. The folder stays, so that a task can continue it.
 
-    Raises EnvironmentLackingError when another node of this host holds the folder for longer than a minute.
+    Raises EnvironmentLackingError if another node of this host holds the folder for longer than a minute.
     """
     place = _rooms() / f"{marked.TEMPORARY}{order['sweep_id']}-{order['block'] + 1}"
     place.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -94,7 +96,7 @@ def _room(order: Order) -> Iterator[Path]:
                 if time.monotonic() > deadline:
                     raise
                 time.sleep(0.5)
-        held = marked.use(place)  # `cache prune` does not remove the folder from now on.
+        held = marked.use(place)  # From now on `cache prune` does not remove the folder.
         if held is not None:
             stack.callback(os.close, held)
         yield place
@@ -114,7 +116,7 @@ class _BlockDone:
         return self.room / "out"
 
     def items(self) -> Iterator[Item]:
-        """Yield the items of the block, the end last. A caller that stops early ends the block's process."""
+        """Yield the items of the block, the end last. If the caller stops early, the block's process is ended."""
         before = self._continued()
         has_sweep = before is not None and self._is_at_home(before)
         yield {"event": "begun", "resumed": has_sweep}
@@ -142,7 +144,7 @@ class _BlockDone:
             thread.join()
 
     def _continued(self) -> Path | None:
-        """Return the sweep folder to continue; None without one. Remove one that cannot be continued.
+        """Return the sweep folder to continue; None without one. Remove a folder that cannot be continued.
 
         It must be from this boot of this host, and must have all runs that home has from this boot. A folder from
         before a reboot, or of another host that shares the cache, is not continued: a block is the work of one boot of
@@ -160,19 +162,19 @@ class _BlockDone:
         return None
 
     def _is_at_home(self, folder: Path) -> bool:
-        """Return whether the host and boot of this sweep folder did the block's runs that home has."""
+        """Return whether this sweep folder's host and boot did the block's runs that the home host has."""
         host = read_json(folder / "host.json")
         return bool(self.order["host"] == [host.get("host_id"), host.get("boot_key")])
 
     def _folder(self) -> Path | None:
-        """Return the sweep folder of the block; None until it was renamed into its place."""
+        """Return the sweep folder of the block; None until it has its final name."""
         if not self.out.is_dir():
             return None
         named = [path for path in sorted(self.out.iterdir()) if not path.name.startswith(marked.TEMPORARY)]
         return next((path for path in named if (path / "plan.json").is_file()), None)
 
     def _next(self) -> Event:
-        """Return the process's next event, with its texts cut to a bound; a beat when no event comes."""
+        """Return the process's next event, with its texts cut to a limit; a heartbeat if no event comes."""
         try:
             event = self._told.get(timeout=block.BEAT_S)
         except queue.Empty:
@@ -180,7 +182,7 @@ class _BlockDone:
         return _bounded(event)
 
     def _tell(self, event: Event) -> None:
-        """Queue an event of the process for `_next`. Never wait: if the queue is full, drop the oldest event."""
+        """Queue an event of the process for `_next`. Never block: if the queue is full, drop the oldest event."""
         while True:
             try:
                 self._told.put_nowait(event)
@@ -218,7 +220,7 @@ class _BlockDone:
 
 
 def _bounded(told: Event) -> Event:
-    """Return an event whose texts are short enough to travel inside Ray's messages."""
+    """Return the event with its texts cut to fit into Ray's messages."""
     return {
         name: value[:_MOST_TEXT] if isinstance(value, str) else _bounded(value) if isinstance(value, dict) else value
         for name, value in told.items()
@@ -226,12 +228,12 @@ def _bounded(told: Event) -> Event:
 
 
 def _failure(outcome: Outcome) -> dict[str, str | None] | None:
-    """Return why a block did not come to its end; None if it did, even if runs failed."""
+    """Return why a block did not finish; None if it did, even if runs failed."""
     return outcome.failure.as_dict() if outcome.failure is not None else None
 
 
 def _files(run: Path) -> list[str]:
-    """Return the files of a run without its mark, which is removed a moment after the run has its name."""
+    """Return the files of a run without its mark, which is removed a moment after the run gets its name."""
     return sorted(file.name for file in run.iterdir() if file.name != marked.MARK)
 
 

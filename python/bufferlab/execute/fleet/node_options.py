@@ -1,4 +1,4 @@
-"""The options of a command that its nodes need, as JSON carries them: to a node, and in fleet.json until a --resume."""
+"""The options of a command that its nodes need, in a form for JSON: for nodes, and in fleet.json for --resume."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class NodeOptions:
-    """The fields of `SweepOptions` that the cluster does not decide: all but the blocks and the wait for a device."""
+    """The fields of `SweepOptions` that the user sets on a cluster: all except the blocks and the wait for a device."""
 
     data_dir: str | None = None
     share_device: bool = False
@@ -27,7 +27,7 @@ class NodeOptions:
     def of(cls, options: SweepOptions) -> NodeOptions:
         """Return the options of a command that its nodes need.
 
-        The command must not change a server: `--ray` refuses servers that run already.
+        The command must not change a server: `--ray` refuses already running servers.
         """
         return cls(
             data_dir=str(options.data_dir) if options.data_dir else None,
@@ -39,7 +39,7 @@ class NodeOptions:
 
     def for_block(self, block: int, device_wait_s: float) -> SweepOptions:
         """Return the options of the sweep that does one block, which is counted from 0."""
-        from bufferlab.execute.sweep import SweepOptions  # Imported late, because it loads the models too.
+        from bufferlab.execute.sweep import SweepOptions  # Import late, because it loads the models too.
 
         return SweepOptions(
             data_dir=Path(self.data_dir) if self.data_dir else None,

@@ -1,8 +1,8 @@
-"""Carries files of a sweep folder home: a node cuts them into pieces, and the command's host writes them again.
+"""Transfers files of a sweep folder to the home host: a node cuts them into pieces, and home writes them again.
 
-A piece is small enough to travel inside Ray's messages, so none goes into Ray's object store, which may be full.
-Home trusts nothing: sizes and names are bounded here, and the files' contents are checked when they are opened, like
-those of any foreign folder.
+A piece is small enough to travel inside Ray's messages, so none goes into Ray's object store, which may be full. Home
+trusts no node: sizes and names are limited here, and the files' contents are checked when they are opened, like those
+of any foreign folder.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from bufferlab.results.store import BLOCK_TRACE_FILE, OTHER_POOLS_FILE, PAGE_TRA
 from bufferlab.units import MIB, format_bytes
 
 PIECE_BYTES = 64 << 10
-"""The bytes of a piece: Ray puts values of more than 100 KiB into its object store."""
+"""The bytes of a piece: Ray puts values above 100 KiB into its object store."""
 Kind = Literal["sweep", "run", "pools"]
 SWEEP_FILES = ("experiment.toml", "plan.json", "host.json")
 POOLS_FILES = (OTHER_POOLS_FILE,)
@@ -31,11 +31,11 @@ RUN_ID = re.compile(r"[0-9a-f]{16}")
 _HINT = "its bufferlab is another, or it is not one of your nodes; leave it out of the cluster"
 
 Item = dict[str, Any]
-"""An item that a node sends: an event with its name, like a worker's."""
+"""An item that a node sends: a dictionary with the event's name, like a worker's event."""
 
 
 def packed(kind: Kind, name: str, folder: Path, files: Sequence[str]) -> Iterator[Item]:
-    """Yield a parcel of files of a folder: its header, and each file in pieces.
+    """Yield files of a folder as one parcel: its header, and each file in pieces.
 
     Raises OSError for a file that cannot be read, is a link, or has become shorter.
     """
@@ -54,9 +54,9 @@ def packed(kind: Kind, name: str, folder: Path, files: Sequence[str]) -> Iterato
 
 @dataclass
 class Arriving:
-    """A parcel on its way: `take` writes its pieces into `folder`, which is empty at first.
+    """A parcel that is being received: `take` writes its pieces into `folder`, which is empty at first.
 
-    Making one raises DataFileError for a header that bufferlab does not write, or a file that is too large.
+    The constructor raises DataFileError for a header that bufferlab does not write, or a file that is too large.
     """
 
     header: Mapping[str, Any]
@@ -86,23 +86,23 @@ class Arriving:
 
     @property
     def kind(self) -> Kind:
-        """The kind of the parcel, from its header."""
+        """Return the kind of the parcel, from its header."""
         kind: Kind = self.header["kind"]
         return kind
 
     @property
     def name(self) -> str:
-        """The run's name; "" for other parcels."""
+        """Return the run's name; "" for other parcels."""
         return str(self.header["name"])
 
     @property
     def bytes_left(self) -> int:
-        """The number of bytes of the parcel's files that are still to come."""
+        """Return the number of bytes of the parcel's files that are still to come."""
         return sum(size for _, size in self._left) - self._written
 
     @property
     def is_whole(self) -> bool:
-        """Whether all pieces of the parcel have been written."""
+        """Return whether all pieces of the parcel have been written."""
         return not self._left
 
     def take(self, data: object) -> None:
@@ -122,7 +122,7 @@ class Arriving:
             self._close_empty()
 
     def _close_empty(self) -> None:
-        """Make those next files of the parcel that are empty, for which no piece comes."""
+        """Create the parcel's next files as long as they are empty: no piece comes for these."""
         while self._left and self._left[0][1] == 0:
             (self.folder / self._left.pop(0)[0]).touch(exist_ok=False)
 

@@ -17,11 +17,11 @@ from bufferlab.execute.fleet.parcels import Item
 from bufferlab.execute.fleet.rounds import Node
 
 _CALL_S = 120.0
-"""The longest wait, in seconds, for a small task: Ray may first have to start a Python for it."""
+"""The longest wait, in seconds, for a small task: Ray may first have to start a Python process for it."""
 _ITEM_S = 30.0
-"""The longest wait, in seconds, until an item that a node has sent arrives."""
+"""The longest wait, in seconds, for an item that a node has sent."""
 _AHEAD = 8
-"""The most items that a node may have sent before this process takes them."""
+"""The most items that a node may send before this process reads them."""
 _MOST_TEXT = 300
 
 _KNOWN: dict[str, tuple[str, str | None]] = {
@@ -43,19 +43,19 @@ _KNOWN: dict[str, tuple[str, str | None]] = {
     "OutOfDiskError": ("the node's object store is full, and so is its disk", "free some space there"),
     "GetTimeoutError": ("what it said did not arrive in time", "look at the network"),
 }
-"""Name of an error of Ray -> the error in words, and a hint; the most specific ones first."""
+"""For each name of an error of Ray, the error in words and a hint; the most specific errors first."""
 
 
 class RayCluster:
     """A `Cluster` of Ray. One per process: Ray keeps its connection in the module.
 
-    Ray is imported only here: it is an extra, and its import takes a second.
+    Ray is imported only here: it is an optional dependency, and its import takes a second.
     """
 
     def __init__(self, address: str) -> None:
         """Connect to the head. Ray 2.60 has no time limit here: if it takes too long, the parent kills this process.
 
-        Raises EnvironmentLackingError when Ray refuses.
+        Raises EnvironmentLackingError if Ray refuses.
         """
         import ray
         from ray import exceptions
@@ -71,9 +71,9 @@ class RayCluster:
             raise EnvironmentLackingError(self._problem(error).what, f"--ray {address}", hint) from error
 
     def nodes(self) -> list[Node]:
-        """Return the nodes that live and have a CPU, in the order of their names.
+        """Return the live nodes with at least one CPU, in the order of their names.
 
-        Raises EnvironmentLackingError when the head does not answer any more.
+        Raises EnvironmentLackingError if the head does not answer any more.
         """
         try:
             told_of = self._ray.nodes()
@@ -98,11 +98,11 @@ class RayCluster:
         return sorted(told_apart, key=lambda node: node.name)
 
     def facts(self, nodes: Sequence[Node], order: Mapping[str, Any]) -> list[dict[str, Any] | Problem]:
-        """Return for each node the result of `node.facts` there, or the problem that it had."""
+        """Return for each node the result of `node.facts` there, or the problem that occurred."""
         return self._on_each(nodes, _facts(), order)
 
     def forget(self, nodes: Sequence[Node], sweep_id: str) -> None:
-        """Make these nodes remove what they still have of a sweep, as far as they can."""
+        """Remove a sweep's remaining data on these nodes, as far as they can be reached."""
         self._on_each(nodes, _forget(), sweep_id)
 
     def begin(self, node: Node, order: Mapping[str, Any]) -> Task:
@@ -140,11 +140,11 @@ class RayCluster:
         for reference in late:
             ray.cancel(reference, force=True)
         silent = Problem(f"it did not answer within {_CALL_S:g} s", None, "look at its load, and at its logs")
-        # A value that is ready is here, so reading it does not wait.
+        # A ready value is on this host, so reading it does not wait.
         return [self._value(reference) if reference in ready else silent for reference in references]
 
     def _value(self, reference: Any) -> Any:
-        """Return the value of a small task that is ready, or the problem that it had."""
+        """Return the value of a small task that is ready, or the problem that occurred."""
         try:
             value = self._ray.get(reference, timeout=_ITEM_S)
         except self._errors as error:
@@ -164,7 +164,7 @@ class RayCluster:
         return self._ray.remote(max_calls=1)(function).options(**options)
 
     def _next(self, generator: Any) -> Item | Over:
-        """Return the report of a task that is ready, or how it ended."""
+        """Return the next report of a ready task, or how it ended."""
         try:
             reference = next(generator)
         except StopIteration:
@@ -178,7 +178,7 @@ class RayCluster:
         return item if isinstance(item, dict) else {"event": "beat"}
 
     def _problem(self, error: Exception) -> Problem:
-        """Return an error of Ray in one sentence: Ray's own messages are pages long."""
+        """Return Ray's error as one sentence: Ray's own messages are pages long."""
         for kind, (what, hint) in self._known.items():
             if isinstance(error, kind):
                 return Problem(what, None, hint)
@@ -188,7 +188,7 @@ class RayCluster:
 
 
 def _facts() -> Callable[..., Any]:
-    """Return a function that Ray sends to a node as code: the node may have no bufferlab, or another version."""
+    """Return a function that Ray sends to a node as code: the node may lack bufferlab, or have another version."""
 
     def facts(order: Mapping[str, Any]) -> dict[str, Any]:
         try:

@@ -1,7 +1,7 @@
-"""Takes the parcels that a node sends of one block, and puts each into the block's folder once it is whole and checked.
+"""Receives the parcels that a node sends for one block, checks each, and moves it into the block's folder.
 
 A node may be another program, or damaged. So its items must come in the order in which our nodes send them, its files
-have a limit of size, and they are opened as those of a stranger's folder. A holder of the cluster's token could do
+have a size limit, and they are opened like those of an untrusted folder. A holder of the cluster's token could do
 worse: Ray runs any code that he sends.
 """
 
@@ -28,12 +28,12 @@ from bufferlab.results.store import OTHER_POOLS_FILE, RunRecord, SweepFolder, ex
 
 _SPARE_BYTES = 1 << 20
 _RUNS_PER_CELL = 4
-"""How many runs of one point a task may send: its own, and those left by killed tasks."""
+"""The maximum number of runs of one point that a task may send: its own, and those of killed tasks."""
 
 
 @dataclass
 class Receiver:
-    """The receiver of one task's items: `begun` first, then `take` for each parcel and piece, `close` at the end."""
+    """The receiver of one task's items: call `begun` first, `take` for each header and piece, `close` at the end."""
 
     gathering: Gathering
     block: int
@@ -45,7 +45,7 @@ class Receiver:
     _runs: int = 0
 
     def begun(self, *, resumed: bool) -> None:
-        """Note that a node begins: arrived runs stay if it continues them, and are set aside otherwise.
+        """Record that a node begins: the received runs stay if it continues them, and are set aside otherwise.
 
         Raises DataFileError for a second beginning.
         """
@@ -56,10 +56,10 @@ class Receiver:
             self.gathering.set_aside(self.block)
 
     def take(self, item: Item) -> RunRecord | None:
-        """Take a parcel's header or a piece. Return the run that is now whole, after checking it; else None.
+        """Process a parcel's header or a piece. Return the run that is now complete, after checking it; else None.
 
-        Raises DataFileError for an item that no genuine node would send, and EnvironmentLackingError when our disk does
-        not take it. Either way nothing of the parcel stays after `close`.
+        Raises DataFileError for an item that no genuine node would send, and EnvironmentLackingError if our disk cannot
+        store it. In both cases `close` removes the parcel.
         """
         with self.gathering.writing("what the nodes send"):
             if not self._has_begun:
@@ -93,7 +93,7 @@ class Receiver:
         if kind == "run" and self._runs > _RUNS_PER_CELL * len(cells_of(read_json(part / "plan.json"))):
             self._refuse("more runs than its block has")
         above = part / "runs" if kind == "run" else self.gathering.path
-        # 0o700: until its mode is known, no other user may read an experiment.toml.
+        # 0o700: until its final mode is known, no other user may read experiment.toml.
         temporary = self._stack.enter_context(
             marked.folder(above.resolve(), f"{marked.TEMPORARY}{secrets.token_hex(6)}", 0o700)
         )
@@ -119,9 +119,10 @@ class Receiver:
         return None
 
     def _require_ours(self, folder: Path) -> None:
-        """Refuse a sweep folder that is not of this block and experiment, or of another plan than the other blocks'.
+        """Refuse a sweep folder of another block or experiment, or with another plan than the other blocks.
 
-        Two plans differ if the loaded data differs: shares of a database are then other sizes. Raises DataFileError.
+        Two plans differ if the loaded data differ, because percentages of the database are then other sizes. Raises
+        DataFileError.
         """
         (folder / "runs").mkdir()
         found = self._opened(folder)
@@ -139,7 +140,7 @@ class Receiver:
     def _opened(self, folder: Path) -> SweepFolder:
         try:
             return open_sweep(folder)
-        except EnvironmentLackingError as error:  # The error concerns a sent file, and not our disk.
+        except EnvironmentLackingError as error:  # The error concerns a received file, and not our disk.
             raise DataFileError(error.what, self.where, COPY_HINT) from error
 
     def _keep_run(self, arriving: Arriving) -> RunRecord | None:

@@ -1,6 +1,6 @@
 """Decides which node does which block next, and when a block has been tried often enough. Pure: no clock, no Ray.
 
-A block is one host's work. Its arrived runs can be continued only on their host; on any other host the block starts
+One host does a whole block. Its received runs can be continued only on that host; on any other host the block starts
 over.
 """
 
@@ -10,10 +10,10 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 
 MOST_TRIES = 3
-"""How often a block is tried in all, while it is incomplete."""
+"""How often an incomplete block is tried in all."""
 
 Host = tuple[str, str]
-"""A booted system: its `host_id` and `boot_key`."""
+"""One boot of a host: its `host_id` and `boot_key`."""
 
 
 @dataclass(frozen=True)
@@ -22,7 +22,7 @@ class Node:
 
     node_id: str
     name: str
-    """The node's address, by which messages name it."""
+    """The node's address, which messages show."""
     cpus: float
     host: Host = ("", "")
 
@@ -31,16 +31,16 @@ class Node:
 class _Block:
     number: int
     host: Host | None = None
-    """The host whose runs of this block have arrived; None without such runs."""
+    """The host whose runs of this block were received; None if there are none."""
     tries: int = 0
     failed_on: set[str] = field(default_factory=set)
 
 
 class Rounds:
-    """The blocks that are not whole yet: each waits, or a node does it, or it is given up."""
+    """The incomplete blocks: each waits, is being done by a node, or was given up."""
 
     def __init__(self, blocks: Iterable[tuple[int, Host | None]]) -> None:
-        """`blocks` are the blocks to do, counted from 0, each with the host of its arrived runs."""
+        """`blocks` are the blocks to do, counted from 0, each with the host of its received runs."""
         self._waiting = [_Block(number, host) for number, host in blocks]
         self._begun: dict[int, _Block] = {}
         self._given_up: list[_Block] = []
@@ -52,13 +52,13 @@ class Rounds:
 
     @property
     def missing(self) -> list[int]:
-        """Return the numbers, from 0, of all blocks that are not whole: waiting, being done, or given up."""
+        """Return the numbers, from 0, of all incomplete blocks: waiting, being done, or given up."""
         return sorted(block.number for block in (*self._waiting, *self._begun.values(), *self._given_up))
 
     def begin(self, node: Node, alive: Collection[Node]) -> int | None:
-        """Return the block that an idle node does now, and note that it has begun; None if none is for this node.
+        """Return the block that an idle node does next, and mark it as begun; None if none is for this node.
 
-        While nothing is being done, one of the `alive` nodes gets a block if any block waits.
+        While no block is being done, one of the `alive` nodes gets a block if any block waits.
         """
         fit = [block for block in self._waiting if _suits(block, node, alive)]
         if not fit:
@@ -70,7 +70,7 @@ class Rounds:
         return block.number
 
     def end(self, number: int, node: Node, *, whole: bool, host: Host | None) -> bool:
-        """Note that a node's work at a block is over; `host` is that of the block's arrived runs.
+        """Record that a node has finished its work on a block; `host` is that of the block's received runs.
 
         Return whether the block is tried again.
         """
@@ -91,7 +91,7 @@ class Rounds:
 
 
 def _suits(block: _Block, node: Node, alive: Collection[Node]) -> bool:
-    """Return whether an idle node may do a block that waits.
+    """Return whether an idle node may do a waiting block.
 
     If the host of the block's runs has a node, it continues them, once. Then come nodes on which the block has not
     failed, if there are any.

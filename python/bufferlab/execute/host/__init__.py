@@ -1,1 +1,1 @@
-"""The host around a sweep: its fingerprint, directories, locks and noise, and settings that must be restored."""
+"""The host of a sweep: its fingerprint, directories, locks and noise, and host settings that must be restored."""

@@ -1,8 +1,10 @@
-"""Locks a device for one sweep: a second sweep would measure the first. Advisory (flock), per host and user.
+"""Locks a device for one sweep: the load of a second sweep would disturb the first.
+
+Advisory (flock), per host and user.
 
 A second sweep is refused at once, or waits for as long as its user allows.
 
-The kernel frees the lock when its owner ends, however it ends. The file stays and holds the last owner's number.
+The kernel releases the lock when its owner ends, for any reason. The lock file stays and contains the last owner's PID.
 """
 
 from __future__ import annotations
@@ -26,12 +28,12 @@ _POLL_S = 0.2
 
 @dataclass(frozen=True)
 class Patience:
-    """The seconds to wait for a device that another sweep holds, and the functions called meanwhile."""
+    """The seconds to wait for a device that another sweep holds, and the functions that are called during the wait."""
 
     seconds: float = 0.0
     say: Callable[[str], None] = lambda text: None
     check: Callable[[], None] = lambda: None
-    """A function that is called while the lock is awaited. It raises when the user wants to stop."""
+    """A function that is called during the wait. It raises when the user wants to stop."""
 
 
 NONE = Patience()
@@ -39,15 +41,15 @@ NONE = Patience()
 
 @contextmanager
 def device_lock(directory: Path, *, share: bool, patience: Patience = NONE) -> Iterator[str]:
-    """Context manager that holds the device under `directory`, and every disk below it; yields the device's name.
+    """Context manager that locks the device under `directory`, and every disk below it; yields the device's name.
 
-    The disks are held because two logical volumes on one disk disturb each other. Raises EnvironmentLackingError if
+    The disks are locked because two logical volumes on one disk disturb each other. Raises EnvironmentLackingError if
     another sweep holds any of them for longer than `patience`, unless `share` is set.
     """
     names = device_names(directory)
     deadline = time.monotonic() + patience.seconds
     with ExitStack() as stack:
-        # All sweeps lock in the same order, so that two of them cannot each hold the device that the other waits for.
+        # All sweeps lock in the same order, so that no two of them each hold a device that the other waits for.
         for name in sorted({*names}):
             stack.enter_context(_locked(name, directory, deadline, share=share, patience=patience))
         yield names[0]
@@ -92,22 +94,22 @@ def _takes(descriptor: int) -> bool:
 
 
 def device_names(directory: Path) -> list[str]:
-    """Return the whole device that holds the directory, then the disks below it if it is stacked.
+    """Return the name of the whole device of the directory, then those of the disks below it if it is stacked.
 
-    If no name is found, the list has only the number of the device.
+    If no name is found, the list has only the device number.
     """
     try:
         found = json.loads(native().resolve_device(str(directory)))
         if found.get("name"):
             return [str(found["name"]), *(str(disk["name"]) for disk in found.get("disks", []))]
     except EnvironmentLackingError:
-        pass  # Without the core only tests' engines run; the number is enough to keep two of them apart.
+        pass  # Without the core only test engines run; the device number is enough to separate two of them.
     device = os.stat(directory).st_dev
     return [f"{os.major(device)}-{os.minor(device)}"]
 
 
 def lock_directory() -> Path:
-    """Make and return the folder for locks: $BUFFERLAB_LOCKS, one in the user's runtime folder, or one in /tmp.
+    """Create and return the folder for locks: $BUFFERLAB_LOCKS, one in the user's runtime folder, or one in /tmp.
 
     Raises EnvironmentLackingError if it belongs to another user, or is not a folder.
     """

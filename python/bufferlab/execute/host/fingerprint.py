@@ -1,4 +1,4 @@
-"""Takes the host's fingerprint for host.json, by the core or else by Python, and compares its memory with pools."""
+"""Collects the host's fingerprint for host.json, by the core or else by Python, and compares its memory with pools."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ def fingerprint(directory: Path) -> dict[str, Any]:
 
 
 def memory_bytes() -> int:
-    """Return the bytes of this host's whole memory, used or free."""
+    """Return the bytes of this host's total memory, used or free."""
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
 def require_memory(engine: EngineDeclaration, points: Sequence[GridPoint]) -> None:
-    """Refuse pools that are larger than this host's memory: the kernel would end their runs, or other programs.
+    """Refuse pools larger than this host's memory: the kernel would kill their runs, or other programs.
 
-    Raises an EnvironmentLackingError that names the first such point. The pool of a server by URL may lie on another
+    Raises an EnvironmentLackingError that names the first such point. The pool of a server by URL may be on another
     host and is not checked.
     """
     if not engine.results.pool:
@@ -66,7 +66,7 @@ def _plain(directory: Path) -> dict[str, Any]:
 
 
 def boot_key() -> str:
-    """Return a short hash of the kernel's random boot number (random(4)): it separates hosts with equal `host_id`.
+    """Return a short hash of the kernel's random boot id (random(4)): it distinguishes hosts with equal `host_id`.
 
     It differs between runners of a CI, but not between containers of one host.
     """
@@ -76,10 +76,10 @@ def boot_key() -> str:
 
 
 def booted_at() -> datetime:
-    """Return when this system booted, by the present clock (proc_uptime(5))."""
+    """Return when this system booted, by its current clock (proc_uptime(5))."""
     return datetime.now(UTC) - timedelta(seconds=float(Path("/proc/uptime").read_text().split()[0]))
 
 
 def _identity(found: dict[str, Any]) -> str:
-    """Return a short hash of the fingerprint: equal for equal hosts, and without a hint whose host it is."""
+    """Return a short hash of the fingerprint. It is equal for equal hosts, and does not reveal whose host it is."""
     return hashlib.sha256(json.dumps(found, sort_keys=True).encode()).hexdigest()[:12]

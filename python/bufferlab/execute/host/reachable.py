@@ -1,6 +1,6 @@
-"""Finds or makes directories that another user can reach: servers refuse root, so root starts them as another user.
+"""Finds or creates directories that another user can reach: servers refuse root, so root starts them as another user.
 
-Nothing here changes a directory that bufferlab did not make.
+Nothing here changes a directory that bufferlab did not create.
 """
 
 from __future__ import annotations
@@ -14,29 +14,29 @@ from bufferlab.engines import registry as engines
 from bufferlab.errors import EnvironmentLackingError
 
 Owner = tuple[int, int]
-"""The numbers of a user and a group."""
+"""The numbers of a user and a group (uid, gid)."""
 
 _TRAVERSE = stat.S_IXUSR | stat.S_IXGRP | stat.S_IXOTH
 
 
 def servers_owner(engine: str) -> Owner | None:
-    """Return the user whom the engine's server runs as, if bufferlab runs as root; None if it runs as this user."""
+    """Return the user that the engine's server runs as, if bufferlab is root; None if it runs as bufferlab's user."""
     if os.geteuid() != 0 or not engines.declaration(engine).needs_unprivileged_user:
         return None
     return engines.behaviour(engine).server_user()
 
 
 def barrier(directory: Path, owner: Owner) -> Path | None:
-    """Return the first directory on the path from / that this user cannot pass; None if the user can pass them all.
+    """Return the first directory on the path from / that this user cannot traverse; None if all can be traversed.
 
-    Directories that do not exist yet count as passable.
+    Directories that do not exist yet count as traversable.
     """
     whole = directory.absolute()
     for path in (*reversed(whole.parents), whole):
         try:
             found = path.stat()
         except FileNotFoundError:
-            return None  # Directories that are still to be made will be passable.
+            return None  # Directories that bufferlab creates later will be traversable.
         mine, ours = found.st_uid == owner[0], found.st_gid == owner[1]
         bit = stat.S_IXUSR if mine else stat.S_IXGRP if ours else stat.S_IXOTH
         if owner[0] != 0 and not found.st_mode & bit:
@@ -45,7 +45,7 @@ def barrier(directory: Path, owner: Owner) -> Path | None:
 
 
 def require_reachable(directory: Path, owner: Owner | None, purpose: str, flag: str) -> None:
-    """Refuse a directory that the server's user cannot reach: better now than by an error of the server.
+    """Refuse a directory that the server's user cannot reach, before the server would fail there.
 
     Raises EnvironmentLackingError.
     """
@@ -69,7 +69,7 @@ def is_ours_alone(folder: Path) -> bool:
 
 
 def shared_root() -> Path:
-    """Make and return the folder for data that is used when root's own folders are closed to the server's user.
+    """Create and return the data folder to use if the server's user cannot reach root's own folders.
 
     Raises EnvironmentLackingError if another user owns it or may change it.
     """
@@ -82,16 +82,16 @@ def shared_root() -> Path:
             str(root),
             "remove it, or choose others with --data-dir and $BUFFERLAB_CACHE",
         )
-    for folder in (root, root / "work", root / "cache"):  # The server's user must pass, for any umask.
+    for folder in (root, root / "work", root / "cache"):  # The server's user must traverse it, for any umask.
         folder.mkdir(mode=0o711, exist_ok=True)
         folder.chmod(stat.S_IMODE(folder.stat().st_mode) | _TRAVERSE)
     return root
 
 
 def open_way(directory: Path, owner: Owner | None) -> None:
-    """Let the server's user pass a directory that bufferlab made.
+    """Let the server's user traverse a directory that bufferlab created.
 
-    Other users can pass it too, but cannot list it, and the names inside are random.
+    Other users can traverse it too, but cannot list it, and the names inside are random.
     """
     if owner is not None:
         directory.chmod(stat.S_IMODE(directory.stat().st_mode) | _TRAVERSE)

@@ -1,4 +1,4 @@
-"""Puts back the settings of the host that a dead worker left changed. Sweeps, runs and `bufferlab doctor` call it."""
+"""Restores host settings that a dead worker left changed. Sweeps, runs and `bufferlab doctor` call it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from bufferlab.errors import EnvironmentLackingError
 
 
 def restore_host() -> list[str]:
-    """Put back every changed setting of the host, and return a sentence for each.
+    """Restore every changed host setting, and return a sentence for each.
 
     An engine that this installation lacks cannot have changed any; it is skipped.
     """

@@ -1,6 +1,6 @@
-"""The directories that a sweep works in: where they are, whether they can be used, and who holds them.
+"""The directories that a sweep works in: where they are, whether they can be used, and which process locks them.
 
-A directory that cannot serve is refused before any work. This file copies nothing (copy_method.py does).
+An unusable directory is refused before any work. This file copies nothing (copy_method.py does).
 """
 
 from __future__ import annotations
@@ -22,11 +22,14 @@ from bufferlab.units import format_bytes
 
 SCRATCH = ".bufferlab-work"
 ROOM = "fleet"
-"""The folder of the cache in which a node of a cluster does its blocks."""
+"""The name of the cache folder in which a cluster node does its blocks."""
 LOCK_SECONDS = 60.0
-"""More seconds than any bufferlab process holds a directory. Removing the copies of a killed sweep takes longest."""
+"""Longer, in seconds, than any bufferlab process locks a directory.
+
+Removing the copies of a killed sweep takes longest.
+"""
 GLANCE_SECONDS = 0.2
-"""More seconds than a report holds a sweep folder, to see whether a sweep does (`SweepFolder.is_running`)."""
+"""Longer, in seconds, than a report locks a sweep folder to see whether a sweep uses it (`SweepFolder.is_running`)."""
 _MEMORY_FILE_SYSTEMS = ("tmpfs", "ramfs")
 _SPARE_BYTES = 1 << 20
 
@@ -34,7 +37,7 @@ _SPARE_BYTES = 1 << 20
 def cache_root(owner: Owner | None = None) -> Path:
     """Return the folder of loaded databases and rates: $BUFFERLAB_CACHE, or the user's cache folder.
 
-    `owner` is the user that a server runs as. If this user cannot reach the cache folder, a shared one takes its place.
+    `owner` is the user that a server runs as. If that user cannot reach the cache folder, return a shared one.
     """
     if own := os.environ.get("BUFFERLAB_CACHE"):
         return Path(own).absolute()
@@ -46,8 +49,8 @@ def cache_root(owner: Owner | None = None) -> Path:
 def data_directory(flag: Path | None, out: Path, owner: Owner | None = None) -> Path:
     """Return the folder for the runs' copies of databases: --data-dir, $BUFFERLAB_DATA, or the results' folder `out`.
 
-    `owner` is the user whom a server runs as. If nothing was chosen and this user cannot reach `out`, the folder is a
-    shared one.
+    `owner` is the user that a server runs as. If neither is set and that user cannot reach `out`, return a shared
+    folder.
     """
     chosen = flag or os.environ.get("BUFFERLAB_DATA")
     if chosen:
@@ -56,9 +59,9 @@ def data_directory(flag: Path | None, out: Path, owner: Owner | None = None) -> 
 
 
 def require_directory(directory: Path, purpose: str, flag: str) -> None:
-    """Make the directory and write to it once: a failure now is better than one after the load.
+    """Create the directory and write to it once: a failure now is better than one after the load.
 
-    Raises EnvironmentLackingError when the directory cannot be made or written.
+    Raises EnvironmentLackingError if the directory cannot be created or written.
     """
     probe = directory / f".bufferlab-{secrets.token_hex(4)}"
     try:
@@ -88,7 +91,7 @@ def require_disk(directory: Path, flag: str) -> None:
 
 
 def require_space(directory: Path, need_bytes: int, purpose: str, flag: str) -> None:
-    """Refuse to start work that needs more bytes than the disk has free. Raises EnvironmentLackingError."""
+    """Refuse work that needs more bytes than the disk has free. Raises EnvironmentLackingError."""
     free_bytes = shutil.disk_usage(directory).free
     if free_bytes < need_bytes + _SPARE_BYTES:
         raise EnvironmentLackingError(
@@ -100,14 +103,14 @@ def require_space(directory: Path, need_bytes: int, purpose: str, flag: str) -> 
 
 
 def filesystem_of(path: Path) -> str:
-    """Return the type of the file system that holds an existing path: "ext4", "tmpfs"; "" when it is unknown."""
+    """Return the type of the file system that holds an existing path: "ext4", "tmpfs"; "" if it is unknown."""
     device = os.stat(path).st_dev
     wanted = f"{os.major(device)}:{os.minor(device)}"
     best, found = -1, ""
     text = str(path.resolve())
     for mount in mounts():
         inside = text == mount.point or text.startswith(mount.point.rstrip("/") + "/")
-        # A subvolume's device number differs from its mount's; then the longest mount point decides.
+        # The device number of a subvolume differs from its mount's; then the longest mount point decides.
         rank = len(mount.point) + (1_000_000 if mount.device == wanted else 0)
         if inside and rank > best:
             best, found = rank, mount.kind
@@ -118,9 +121,9 @@ def filesystem_of(path: Path) -> str:
 def scratch(data_dir: Path, owner: Owner | None = None) -> Iterator[Path]:
     """Context manager for the folder of one sweep's copies. Leaving removes the folder, also after an exception.
 
-    Entering first removes the folders of sweeps that were killed. `owner` is the user whom a server runs as; this user
-    may pass through the folder. Raises EnvironmentLackingError when the folder around it is a symbolic link, or
-    another user owns or may change it.
+    Entering first removes the folders of killed sweeps. `owner` is the user that a server runs as; that user may
+    traverse the folder. Raises EnvironmentLackingError if its parent folder is a symbolic link, or if another user owns
+    or may change it.
     """
     root = data_dir / SCRATCH
     with ExitStack() as stack:
@@ -136,16 +139,16 @@ def scratch(data_dir: Path, owner: Owner | None = None) -> Iterator[Path]:
 
 
 def remove_if_empty(root: Path) -> None:
-    """Remove the folder around the sweeps' folders of copies, if it is empty."""
+    """Remove the parent folder of all sweeps' copies, if it is empty."""
     with suppress(OSError, EnvironmentLackingError), locked(root.parent):
         root.rmdir()
 
 
 @contextmanager
 def folder_lock(folder: Path) -> Iterator[None]:
-    """Context manager that holds a sweep folder while runs are added to it: a second resume would do each run again.
+    """Context manager that locks a sweep folder while runs are added: a second resume would do each run again.
 
-    Raises EnvironmentLackingError when another process holds it.
+    Raises EnvironmentLackingError if another process has locked it.
     """
     what, hint = "another process is adding runs to this sweep folder", "wait for it to end"
     with _held(folder, GLANCE_SECONDS, EnvironmentLackingError(what, str(folder), hint)):
@@ -153,7 +156,10 @@ def folder_lock(folder: Path) -> Iterator[None]:
 
 
 def clean_temporaries(out: Path) -> None:
-    """Remove the unfinished sweep folders of killed sweeps. The caller holds `locked(out)`, as their makers do."""
+    """Remove the unfinished sweep folders of killed sweeps.
+
+    The caller must hold `locked(out)`, as their creators do.
+    """
     marked.remove_leftovers(out.resolve(), f"{marked.TEMPORARY}*")
 
 
@@ -172,9 +178,10 @@ def _require_own(folder: Path) -> None:
 
 @contextmanager
 def locked(directory: Path) -> Iterator[None]:
-    """Context manager that holds a directory for a moment, by flock on the directory itself: no lock file stays.
+    """Context manager that locks a directory for a moment, by flock on the directory itself: no lock file stays.
 
-    Any user who may read the directory may also hold it, for long. Raises EnvironmentLackingError after LOCK_SECONDS.
+    Any user who may read the directory may also lock it for a long time. Raises EnvironmentLackingError after
+    LOCK_SECONDS.
     """
     what = f"another process has held this directory for {LOCK_SECONDS:g} s"
     hint = "end that process (`fuser` names it), or choose another directory"
@@ -184,7 +191,7 @@ def locked(directory: Path) -> Iterator[None]:
 
 @contextmanager
 def _held(directory: Path, seconds: float, refused: EnvironmentLackingError) -> Iterator[None]:
-    """Context manager that holds a directory by flock. Raises `refused` when another process holds it for `seconds`."""
+    """Context manager that locks a directory by flock. Raises `refused` if another process holds it for `seconds`."""
     descriptor, deadline = os.open(directory, os.O_RDONLY | os.O_DIRECTORY), time.monotonic() + seconds
     try:
         while True:

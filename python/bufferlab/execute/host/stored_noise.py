@@ -1,6 +1,6 @@
-"""Keeps the noise floor of this host after an A/A sweep, and attaches it to host.json of every later sweep.
+"""Stores the noise floor of this host after an A/A sweep, and adds it to host.json of every later sweep.
 
-An A/A sweep varies nothing but `arm`, a label. Floors are kept in $XDG_STATE_HOME/bufferlab/noise (by default
+An A/A sweep varies only `arm`, a label. Floors are stored in $XDG_STATE_HOME/bufferlab/noise (by default
 ~/.local/state/bufferlab/noise), one file per host, engine and workload. An error here never fails a sweep: it warns.
 """
 
@@ -24,23 +24,23 @@ from bufferlab.workloads import registry as workloads
 FORMAT = "bufferlab-noise-floor"
 FORMAT_VERSION = 1
 ARM = "arm"
-#: With fewer blocks the interval of the noise is wider than a factor of two.
+#: With fewer blocks the confidence interval of the noise is wider than a factor of two.
 MIN_BLOCKS = 10
-#: Hosts change: after this long a floor is old, and a new one replaces it even with shorter windows.
+#: Hosts change: after this age, a new floor replaces the stored one even if the new one has shorter windows.
 OLD = timedelta(days=30)
 _HINT = "the sweep is not touched by this; `bufferlab run noise` measures the floor again"
 
 
 def state_directory() -> Path:
-    """Return the folder for facts learnt about this host: $XDG_STATE_HOME/bufferlab, or ~/.local/state/bufferlab."""
+    """Return the folder for facts measured on this host: $XDG_STATE_HOME/bufferlab, or ~/.local/state/bufferlab."""
     base = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
     return Path(base) / "bufferlab"
 
 
 def keep(folder: SweepFolder, progress: Progress | None = None) -> Path | None:
-    """Keep the noise floor that an A/A sweep found, and return its file.
+    """Store the noise floor that an A/A sweep measured, and return its file.
 
-    Return None for any other sweep, for one of fewer than 10 blocks, when the floor kept before stays, and on an
+    Return None for any other sweep, for one of fewer than 10 blocks, if the stored floor is the better one, and on an
     error.
     """
     progress = progress or Silent()
@@ -65,7 +65,7 @@ def keep(folder: SweepFolder, progress: Progress | None = None) -> Path | None:
 
 
 def attach(host: Mapping[str, Any], progress: Progress | None = None) -> dict[str, Any]:
-    """Return the host's facts with its known noise floors under `noise`: "<engine>-<workload>" -> floor."""
+    """Return the host's facts with its known noise floors added: `noise` maps "<engine>-<workload>" to a floor."""
     progress = progress or Silent()
     host_id, floors = str(host.get("host_id", "")), {}
     try:
@@ -75,7 +75,7 @@ def attach(host: Mapping[str, Any], progress: Progress | None = None) -> dict[st
                 progress.warn(Problem("this file is not a noise floor that bufferlab kept", str(path), _HINT))
             else:
                 floors[f"{found['engine']}-{found['workload']}"] = found
-    except Exception as error:  # A sweep without its floor is still a sweep.
+    except Exception as error:  # A missing noise floor must not fail the sweep.
         progress.warn(Problem(f"the noise floor could not be read: {error}", None, _HINT))
     return {**host, "noise": floors} if floors else dict(host)
 
@@ -110,7 +110,7 @@ def _floor(folder: SweepFolder, records: list[RunRecord]) -> dict[str, Any]:
 
 
 def _figures(records: list[RunRecord]) -> list[dict[str, Any]]:
-    """Return an A/A sweep's noise, within and across blocks, in each metric that the workload compares."""
+    """Return an A/A sweep's noise, within and across blocks, for each metric that the workload compares."""
     declared = workloads.declaration(records[0].run.workload["name"])
     values = [(record, record.values()) for record in records]
     figures = []
@@ -131,9 +131,9 @@ def _stored(found: Scatter | None) -> dict[str, Any] | None:
 
 
 def _stays(path: Path, new: Mapping[str, Any]) -> str | None:
-    """Return why the floor kept before stays: its windows have more transactions than those of the new one.
+    """Return why the stored floor stays: its windows have more transactions than those of the new one.
 
-    None if they have not, if it is old or of other versions, or if no floor was kept before.
+    Return None if they have not, if it is old or of other versions, or if no floor is stored.
     """
     old = _read(path) if path.exists() else None
     if old is None or old["versions"] != new["versions"]:
@@ -146,7 +146,7 @@ def _stays(path: Path, new: Mapping[str, Any]) -> str | None:
 
 
 def _read(path: Path) -> dict[str, Any] | None:
-    """Return the floor in a file; None if the file holds anything else."""
+    """Return the noise floor in a file; None if the file has other content."""
     with suppress(OSError, ValueError, KeyError, TypeError):
         document = json.loads(path.read_text(encoding="utf-8"))
         if document["format"] == FORMAT and document["format_version"] == FORMAT_VERSION:
@@ -155,9 +155,9 @@ def _read(path: Path) -> dict[str, Any] | None:
 
 
 def _write(path: Path, document: Mapping[str, Any]) -> None:
-    """Write a floor, whole or not at all. It needs no fsync: a floor is measured again in minutes."""
+    """Write a floor, completely or not at all. It needs no fsync: a floor can be measured again in minutes."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    # If a process is killed here, the next writer of this floor overwrites its file.
+    # If the process is killed here, the next writer of this floor overwrites the file.
     temporary = path.with_name(f".tmp-{path.name}")
     try:
         temporary.write_text(json.dumps(document, indent=1, sort_keys=True) + "\n", encoding="utf-8")

@@ -1,4 +1,4 @@
-"""Removes what killed runs left in the kernel's tracefs: instances of block traces."""
+"""Removes block trace instances that killed runs left in the kernel's tracefs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from bufferlab.errors import EnvironmentLackingError
 
 
 def clean() -> list[str]:
-    """Remove the tracefs objects of dead bufferlab processes; return their names."""
+    """Remove the tracefs instances of dead bufferlab processes; return their names."""
     with suppress(EnvironmentLackingError):
         names: list[str] = json.loads(native().tracefs_clean())
         return names

@@ -1,1 +1,1 @@
-"""Probes that the command line asks for: refused early, passed to the core, and kept as tables."""
+"""Probes that the user requests on the command line: refused early, passed to the core, and stored as tables."""

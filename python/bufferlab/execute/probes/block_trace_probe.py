@@ -1,4 +1,4 @@
-"""Handles `--probe block-trace`: refuses early what cannot be traced, asks the core for the trace, keeps it.
+"""Handles `--probe block-trace`: refuses early if tracing is impossible, requests the trace from the core, stores it.
 
 A trace that lost events is marked as failed and has no table. Its run is kept.
 """
@@ -25,12 +25,15 @@ DEFAULT_BUFFER_BYTES = 8 * MIB
 """The kernel's buffer for each processor: it holds a tenth of a second at 400,000 requests per second and processor."""
 _SPOOL = "block-trace"
 _INITIAL_PID_NAMESPACE = "pid:[4026531836]"
-"""PROC_PID_INIT_INO of the kernel's include/linux/proc_ns.h."""
+"""The initial PID namespace as /proc/self/ns/pid shows it.
+
+PROC_PID_INIT_INO of the kernel's include/linux/proc_ns.h.
+"""
 
 
 @dataclass(frozen=True)
 class BlockTraceAsked:
-    """A trace that was asked for: the size of the kernel's buffer for each processor, and the steps to record."""
+    """A requested trace: the size of the kernel's buffer for each processor, and the steps to record."""
 
     buffer_bytes: int = DEFAULT_BUFFER_BYTES
     every_step: bool = False
@@ -48,7 +51,7 @@ class BlockTraceAsked:
         require(engine, job)
 
     def keep(self, run: EndedRun) -> tuple[BlockTrace, Path | None]:
-        """Decode the trace. Return run.json's `block_trace`, and a good trace's Parquet file."""
+        """Decode the trace. Return run.json's `block_trace`, and the Parquet file if the trace is good."""
         return keep(self, run.result, run.home)
 
 
@@ -56,7 +59,7 @@ def require(engine: str, job: Mapping[str, Any]) -> None:
     """Refuse, before anything starts, a run that cannot be traced.
 
     `job` is the run's job as far as it is known (database, knobs). Raises SpecError for an engine or a server whose
-    device cannot be traced from here, and EnvironmentLackingError when this host or user cannot trace.
+    device cannot be traced from here, and EnvironmentLackingError if this host or user cannot trace.
     """
     if engines.declaration(engine).clock != "wall":
         raise SpecError(
@@ -87,10 +90,13 @@ def check(path: Path) -> str:
 
 
 def keep(asked: BlockTraceAsked, result: Mapping[str, Any] | None, home: Path) -> tuple[BlockTrace, Path | None]:
-    """Decode the trace of a run that has ended. Return run.json's `block_trace`, and a good trace's Parquet file."""
+    """Decode the trace of a run that has ended.
+
+    Return run.json's `block_trace`, and the Parquet file of a good trace.
+    """
     told = result["recorded"].get(asked.name) if result else None
     if told is None:
-        tracefs_clean.clean()  # The worker died: its instance in tracefs is removed now, not at the next start.
+        tracefs_clean.clean()  # The worker died: remove its tracefs instance now, not at the next start.
         return _failed({}, "the run ended before the trace did", "repeat the run"), None
     stored = _stored(told)
     problem = _problem(asked, told)
@@ -128,7 +134,7 @@ def _stored(told: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def in_pid_namespace() -> bool:
-    """Return whether processes have other numbers here than the kernel's events give them."""
+    """Return whether PIDs here differ from those in the kernel's events, because of a PID namespace."""
     return os.readlink("/proc/self/ns/pid") != _INITIAL_PID_NAMESPACE
 
 
@@ -137,7 +143,7 @@ def _failed(stored: dict[str, Any], reason: str, hint: str | None) -> BlockTrace
 
 
 def _problem(asked: BlockTraceAsked, told: Mapping[str, Any]) -> tuple[str, str | None] | None:
-    """Return why the trace cannot be trusted, and what to try; None if it can."""
+    """Return why the trace is unreliable, and a hint; None if it is reliable."""
     if told["problem"]:
         return str(told["problem"]), "look at the spool's disk, and at the kernel log (dmesg)"
     if told["window_start_ns"] is None:

@@ -53,7 +53,7 @@ def _frame(chunk: np.ndarray[Any, Any], start_ns: int) -> pl.DataFrame:
         return pl.Series(name, values.astype(np.int64) if values.dtype.kind == "u" else values)
 
     def words(name: str) -> pl.Series:
-        """Return a column of few distinct texts and many rows: each text is decoded once."""
+        """Return a column with few distinct texts and many rows. Each text is decoded only once."""
         texts, places = np.unique(chunk[name], return_inverse=True)
         return pl.Series(name, [text.decode("utf-8", "replace") or None for text in texts], dtype=pl.String)[places]
 
@@ -73,7 +73,7 @@ def _frame(chunk: np.ndarray[Any, Any], start_ns: int) -> pl.DataFrame:
         "cpu": numbers("cpu"),
         "action": action,
         "device": devices("device"),
-        # A flush has no sector: the kernel gives the greatest 64-bit number, which is -1 here and becomes 0.
+        # A flush has no sector: the kernel reports the largest 64-bit number, which is -1 here and becomes 0.
         "sector": where(~is_plug, numbers("sector").clip(0)),
         "sectors": where(~is_plug & (action != "X"), numbers("sectors")),
         "flags": words("flags"),

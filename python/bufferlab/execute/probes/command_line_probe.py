@@ -1,4 +1,4 @@
-"""Defines a probe that the command line asks for: how it is refused, passed to the core, and kept as a table."""
+"""Defines a probe that the user requests on the command line: how it is refused, passed to the core, and stored."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class EndedRun:
 
 
 class AskedProbe(Protocol):
-    """A probe that the command line asks for, beyond those that watch every run."""
+    """A probe that the user requests on the command line, besides those that every run has."""
 
     name: ClassVar[str]
     """The probe's name in a job, in the core's answer and in run.json."""
@@ -38,7 +38,7 @@ class AskedProbe(Protocol):
         """Return the probe's part of a run's job; the probe's records go into the run's folder `home`."""
 
     def require(self, engine: str, job: Mapping[str, Any]) -> None:
-        """Refuse, before anything starts, a run that the probe cannot watch.
+        """Refuse, before anything starts, a run that the probe cannot record.
 
         `job` is the run's job as far as it is known (database, knobs). Raises SpecError or EnvironmentLackingError.
         """

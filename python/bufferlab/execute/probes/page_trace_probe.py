@@ -1,7 +1,8 @@
-"""Handles page traces: refuses early what cannot be recorded, and keeps every access to a page of the pool.
+"""Handles page traces: refuses early if recording is impossible, and stores every access to a page of the pool.
 
-Pages are numbered so that those of one table or index are in a row, and run.json can name them by ranges. A trace that
-lacks accesses, or disagrees with the engine's own counters, is marked as failed and has no table. Its run is kept.
+Pages are numbered so that the pages of one table or index are consecutive, and run.json can name them by ranges. A
+trace that lacks accesses, or disagrees with the engine's own counters, is marked as failed and has no table. Its run is
+kept.
 """
 
 from __future__ import annotations
@@ -36,35 +37,35 @@ _NO_SPACE = "free some space, or name a directory on another disk with --data-di
 _KEPT: Mapping[KeepTraces, str] = {"one": "its first block", "none": "no run"}
 _CHUNK_EVENTS = 2_000_000
 _MOST_THREADS = 1 << 16
-"""The number of threads that the column `thread` can hold."""
+"""The number of threads that the column `thread` can distinguish."""
 WRITTEN = ("write",)
-"""The kinds of an entry of counts that says how many pages were written."""
+"""The access kinds in the entry of counts for written pages."""
 _MOST_OFF = 0.005
-"""The share by which a trace's count in the window may differ from the engine's own."""
+"""The largest relative difference between a trace's count in the window and the engine's own."""
 _Records = np.ndarray[Any, Any]
 
 
 @dataclass(frozen=True)
 class PageTraceAsked:
-    """A trace of page accesses that was asked for, by name or by default."""
+    """A trace of page accesses, requested by the user or by default."""
 
     name: ClassVar[str] = "page_trace"
     limit_bytes: int | None = None
-    """The most bytes of the file of accesses; None: by the host's free space (`_limit_here`)."""
+    """The most bytes of the file of accesses; None for a limit by the host's free space (`_limit_here`)."""
     keeps: KeepTraces = "one"
     by_name: bool = True
-    """Whether a run whose accesses cannot be recorded must fail."""
+    """Whether the user requested the trace, so that a run whose accesses cannot be recorded must fail."""
 
     def job(self, home: Path) -> dict[str, Any]:
-        """Return the probe's part of a run's job: a file for the records, and the most bytes of it."""
+        """Return the probe's part of a run's job: a file for the records, and its size limit."""
         spool = {"path": str(home / _SPOOL), "limit_bytes": self.limit_bytes or _limit_here(home)}
         return {"spool": spool, "required": self.by_name}
 
     def require(self, engine: str, job: Mapping[str, Any]) -> None:
         """Refuse, before anything starts, settings whose accesses cannot be recorded, and a limit that is too large.
 
-        A trace that was not asked for by name is not refused for its settings: each run records why it has none.
-        Raises SpecError or EnvironmentLackingError.
+        A trace by default is not refused for its settings: each run records why it has none. Raises SpecError or
+        EnvironmentLackingError.
         """
         try:
             engines.behaviour(engine).require_page_trace(job["knobs"])
@@ -82,7 +83,10 @@ class PageTraceAsked:
             raise SpecError(what, f"--trace-limit {format_bytes(self.limit_bytes)}", "lower it")
 
     def keep(self, run: EndedRun) -> tuple[PageTrace, Path | None]:
-        """Number the pages and store the trace. Return run.json's `page_trace`, and a good trace's Parquet file."""
+        """Number the pages and store the trace.
+
+        Return run.json's `page_trace`, and the Parquet file of a good trace.
+        """
         if run.result is None or self.name not in run.result["recorded"]:
             return _failed({}, Failure("the run ended before the trace did", None, "repeat the run")), None
         told = run.result["recorded"][self.name]
@@ -116,7 +120,7 @@ class PageTraceAsked:
     def _kept(
         self, run: EndedRun, told: Mapping[str, Any], spool: Path, stored: dict[str, Any]
     ) -> tuple[PageTrace, Path | None]:
-        """Compare a complete spool with the engine's counts; make the table if this run's trace is kept."""
+        """Compare complete records with the engine's counts; write the table if this run's trace is to be kept."""
         records: _Records = np.memmap(spool, _record(), "r")
         stored["start_ns"] = int(records["t_ns"][0])
         stored["counts"] = _counts(records, told, run)
@@ -136,7 +140,7 @@ class PageTraceAsked:
 def _limit_here(home: Path) -> int:
     """Return the most bytes for a trace: the least of 2 GiB, a tenth of the free space, a quarter of the memory.
 
-    In memory a trace takes half of its limit at most.
+    In memory a trace takes at most half of its limit.
     """
     return min(_MOST_BYTES, shutil.disk_usage(home).free // 10, memory_bytes() // 4)
 
@@ -150,7 +154,7 @@ def _failed(stored: dict[str, Any], failure: Failure) -> PageTrace:
 
 
 def _problem(told: Mapping[str, Any], spool_bytes: int) -> Failure | None:
-    """Return why the spool cannot be trusted; None if it can."""
+    """Return why the recorded file is unreliable; None if it is reliable."""
     if told["problem"]:
         return Failure(told["problem"], told["spool"], hint_for(told["problem"], _NO_SPACE))
     if told.get("over_limit_bytes") is not None:
@@ -184,7 +188,7 @@ def _chunks(records: _Records) -> Iterator[_Records]:
 
 
 def _counts(records: _Records, told: Mapping[str, Any], run: EndedRun) -> list[dict[str, Any]]:
-    """Return, by kind of access, how many were recorded in the window, and how much the engine's counter grew."""
+    """Return for each kind of access the number recorded in the window, and the growth of the engine's counter."""
     behaviour = engines.behaviour(run.engine)
     objects = behaviour.uncounted_objects(run.database, told.get("relations", ()))
     ours = told.get("uncounted_threads", ())
@@ -216,7 +220,7 @@ def _counts(records: _Records, told: Mapping[str, Any], run: EndedRun) -> list[d
 
 
 def _counters_ns(told: Mapping[str, Any]) -> tuple[int, int]:
-    """Return when the counters of the window's begin were asked for, and when those of its end had been read.
+    """Return when the counters of the window's begin were requested, and when those of its end had been read.
 
     An engine in our own process does no work meanwhile: its counters are exactly those of the window.
     """
@@ -226,7 +230,7 @@ def _counters_ns(told: Mapping[str, Any]) -> tuple[int, int]:
 
 
 def _late(records: _Records, told: Mapping[str, Any]) -> tuple[int, int]:
-    """Return how many gets before the window, and in it, the server may have counted later than they were made.
+    """Return two numbers of gets, made before and in the window, that the server may have counted with a delay.
 
     Gets made while the counters were read are not included: `at_edges` has them.
     """
@@ -240,7 +244,7 @@ def _late(records: _Records, told: Mapping[str, Any]) -> tuple[int, int]:
 
 
 def _growth(samples: Sequence[Mapping[str, Any]], counters: Sequence[str]) -> tuple[str, int]:
-    """Return the first of these counters that the engine has, and by how much it grew in the window."""
+    """Return the first of these counters that the engine has, and its growth in the window."""
     edges = {
         (row["metric"], row["edge"]): row["count"]
         for row in samples
@@ -251,18 +255,17 @@ def _growth(samples: Sequence[Mapping[str, Any]], counters: Sequence[str]) -> tu
 
 
 def _off(counts: Sequence[Mapping[str, Any]], late: tuple[int, int]) -> Failure | None:
-    """Return a failure for the first count that is too far from the engine's; None if all are near enough.
+    """Return a failure for the first count that differs too much from the engine's; None if all agree.
 
-    A server may count a get later than it makes it. So its count may hold gets from before the window, and may lack
-    gets of the window. It may also hold gets that were made while its counters were read. A server that counts reads
-    and no get at all has a counter of gets that stands still, as MariaDB 10.11.5 has (srv0srv.cc,
-    srv_export_innodb_status): then its reads are compared alone.
+    A server may count a get later than it makes it. So its count may include gets from before the window, and may lack
+    gets of the window. It may also include gets that were made while its counters were read. On a server that counts
+    reads but no gets, as MariaDB 10.11.5 (srv0srv.cc, srv_export_innodb_status), only reads are compared.
     """
     reads = sum(one["counted"] for one in counts if one["kind"] == "read")
     for one in counts:
         recorded, counted = one["recorded"], one["counted"]
         if one["kind"] == WRITTEN[0]:
-            # Processes in the background publish their writes late. A prediction compares its writes with the count.
+            # Background processes publish their writes late. A prediction compares its writes with the count.
             continue
         if one["kind"].startswith("get") and not counted and reads:
             continue
@@ -276,7 +279,7 @@ def _off(counts: Sequence[Mapping[str, Any]], late: tuple[int, int]) -> Failure 
 
 @dataclass(frozen=True)
 class _Numbers:
-    """The table that leads from a page's object and its number in the object (`_keys`) to its number in the trace."""
+    """The table that maps a page's object and its number in the object (`_keys`) to its number in the trace."""
 
     keys: NDArray[np.uint64]
     numbers: NDArray[np.uint32]
@@ -316,14 +319,14 @@ def _numbered(keys: NDArray[np.uint64], objects: Sequence[OwnedPages]) -> tuple[
 def _frames(records: _Records, numbers: _Numbers) -> Iterator[pl.DataFrame]:
     """Yield the recorded accesses as rows of page-trace.parquet, a chunk at a time.
 
-    Changes are marks of their gets, so that a replay has no more rows.
+    Changes become marks of their gets, so that a replay has no additional rows.
     """
     import polars as pl
 
     start_ns, before_us = int(records["t_ns"][0]), 0
     for whole in _chunks(records):
         chunk = changes_joined(whole)
-        # Times are rounded before they are subtracted, so that sums stay within a microsecond of the clock.
+        # Round times before the subtraction, so that sums stay within a microsecond of the clock.
         times_us = (chunk["t_ns"] - np.uint64(start_ns)) // np.uint64(1000)
         delta_us = np.diff(times_us, prepend=np.uint64(before_us))
         before_us = int(times_us[-1])

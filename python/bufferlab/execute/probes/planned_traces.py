@@ -1,7 +1,7 @@
-"""Decides which page trace the runs of a sweep carry: one asked for by name, the one of the plan, or the default.
+"""Decides which page trace the runs of a sweep have: one that the user requests, the one in plan.json, or the default.
 
-By default a run carries a trace if the engine can record one. It carries none if the experiment asks for times, and the
-cost of a trace on that server was never measured. A sentence of the sweep then says why its runs carry none.
+By default a run has a trace if the engine can record one. It has none if the experiment is about times and the cost of
+a trace on that server was never measured. The sweep then says in a sentence why its runs have none.
 """
 
 from __future__ import annotations
@@ -23,24 +23,24 @@ from bufferlab.results.page_traces import PlannedTraces
 from bufferlab.results.schema import StoredPlan
 
 OFF = "BUFFERLAB_NO_PAGE_TRACE"
-"""The variable that, at any value, turns off traces not asked for by name."""
+"""The environment variable that, with any value, disables traces that the user did not request."""
 KEY = "page_trace"
-"""The entry of plan.json that holds the planned traces."""
+"""The key of plan.json for the planned traces."""
 DEFAULT_KEEP: KeepTraces = "one"
 
 
 @dataclass(frozen=True)
 class TraceWish:
-    """The user's options for page traces; without any, the defaults hold."""
+    """The user's options for page traces. Without any, the defaults apply."""
 
     by_name: bool = False
-    """Whether traces are asked for by name: a run that cannot be recorded must fail."""
+    """Whether the user requests traces: a run that cannot be recorded must then fail."""
     unwanted: bool = False
     limit_bytes: int | None = None
     keep: KeepTraces | None = None
 
     def __post_init__(self) -> None:
-        """Raise SpecError when --no-page-trace comes with an option that describes traces."""
+        """Raise SpecError if --no-page-trace is combined with an option that describes traces."""
         if not self.unwanted:
             return
         others = {"--probe page-trace": self.by_name, "--trace-limit": self.limit_bytes, "--keep-traces": self.keep}
@@ -55,14 +55,14 @@ NOTHING_SAID = TraceWish()
 
 
 def planned(wish: TraceWish, plan: Plan, stored: Mapping[str, Any] | None) -> PlannedTraces:
-    """Return the traces of a sweep's runs; `stored` is the plan.json of a sweep that is resumed, which decides.
+    """Return the traces of a sweep's runs; for a resumed sweep, `stored` is its plan.json, which decides.
 
-    Raises SpecError for a wish that is not the stored plan's, and for a sweep whose accesses the kernel recorded.
+    Raises SpecError for options that contradict the stored plan, and for a sweep whose accesses the kernel recorded.
     """
     if stored is None:
         return _new(wish, plan)
     before = StoredPlan.model_validate(stored).page_trace
-    if before is None:  # An earlier version began the sweep: traces were asked for with each command.
+    if before is None:  # An earlier version began the sweep: then each command had to request traces.
         return PlannedTraces(recorder="inside" if wish.by_name else None, keep=wish.keep or "all", by_name=wish.by_name)
     if before.recorder == "uprobes":
         what = "the kernel recorded this sweep's page accesses, which only an earlier version lets it do"
@@ -81,7 +81,7 @@ def planned(wish: TraceWish, plan: Plan, stored: Mapping[str, Any] | None) -> Pl
 
 
 def asked(traces: PlannedTraces, wish: TraceWish) -> tuple[PageTraceAsked, ...]:
-    """Return the probe of these traces, or (). A resumed sweep keeps its limit, unless the wish names another."""
+    """Return the probe of these traces, or (). A resumed sweep keeps its size limit, unless the user gives another."""
     if traces.recorder is None:
         return ()
     return (PageTraceAsked(wish.limit_bytes or traces.limit_bytes, traces.keep, traces.by_name),)
@@ -103,7 +103,10 @@ def _new(wish: TraceWish, plan: Plan) -> PlannedTraces:
 
 
 def _why_not(plan: Plan) -> str | None:
-    """Return why these runs carry no trace by default; None if they may. Raises BufferlabError if they cannot."""
+    """Return why these runs have no trace by default; None if they may have one.
+
+    Raises BufferlabError if they cannot.
+    """
     if _asks_for_throughput(plan):
         return "this experiment asks what the processors can do, and recording accesses takes some of them"
     behaviour = engines.behaviour(plan.experiment.engine)
@@ -116,11 +119,11 @@ def _why_not(plan: Plan) -> str | None:
 
 
 def _asks_for_throughput(plan: Plan) -> bool:
-    """Return whether the connections are swept in windows of a fixed time."""
+    """Return whether the sweep varies the connections in windows of a fixed time."""
     return CONNECTIONS.name in plan.experiment.sweep and plan.experiment.measure.duration is not None
 
 
 def _asks_for_times(plan: Plan) -> bool:
-    """Return whether the experiment's question is one of times: its headline, or how long users wait at a rate."""
+    """Return whether the experiment is about times: by its headline, or how long users wait at a given arrival rate."""
     headline = registry().metric(workload_of(plan.experiment).headline)
     return headline.is_timed or any(point.arrivals.mode == "open" for point in plan.points)

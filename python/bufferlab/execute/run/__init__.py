@@ -1,1 +1,1 @@
-"""One run: the backend that fills it, its worker process, and the checks that only the executor can make."""
+"""One run: the backend that fills it, its worker process, and the checks that only `execute` can make."""

@@ -1,6 +1,6 @@
-"""Defines a backend, which fills a run, and does one run with it. An engine measures, a model predicts.
+"""Defines a backend, which fills a run, and does one run with it. An engine's backend measures, a model's predicts.
 
-The steps around a run are the same for both. Each run is published, a failed run together with its failure.
+The steps around a run are the same for both. Each run is published; a failed run is published with its failure.
 """
 
 from __future__ import annotations
@@ -25,25 +25,25 @@ from bufferlab.results.store import RunRecord, SweepFolder, new_run_id
 _LOG = logging.getLogger(__name__)
 
 OnStage = Callable[[str, float], None]
-"""A function that gets the stage of a run, and the share (0-1) of this stage that is done."""
+"""A function that gets the stage of a run, and the completed fraction (0 to 1) of this stage."""
 
 
 @dataclass
 class FilledRun:
-    """Everything a run has delivered so far. It is published even when the run fails."""
+    """The results of a run so far. They are published even if the run fails."""
 
     run: Run
-    """The future content of run.json. It is checked as a whole when it is published."""
+    """The future content of run.json. It is validated as a whole when it is published."""
     samples: list[dict[str, Any]] = field(default_factory=list)
     latency: list[dict[str, Any]] = field(default_factory=list)
     log: str = ""
     beside: dict[str, str] = field(default_factory=dict)
-    """Texts of further files of the run folder, by file name."""
+    """The texts of additional files of the run folder, by file name."""
     tables: dict[str, Path] = field(default_factory=dict)
-    """Paths, before publication, of further Parquet files of the run folder, by file name."""
+    """The paths, before publication, of additional Parquet files of the run folder, by file name."""
 
     def end(self, failure: Failure | None) -> None:
-        """Note how the run ended: ok without a failure, else interrupted or failed by the failure's kind."""
+        """Record how the run ended: ok without a failure, else interrupted or failed by the failure's kind."""
         ended_badly: Literal["failed", "interrupted"] = "failed"
         if failure is not None and failure.kind == "interrupted":
             ended_badly = "interrupted"
@@ -51,7 +51,7 @@ class FilledRun:
         self.run.failure = StoredFailure(**asdict(failure)) if failure else None
 
     def ran(self, settings: dict[str, StoredSetting], engine_version: str) -> None:
-        """Note the settings that ran, in which version of the engine, and their key."""
+        """Record the settings in effect, the engine's version, and the key of both."""
         run = self.run
         run.settings, run.engine_version = settings, engine_version
         run.actual_key = actual_key(
@@ -69,27 +69,27 @@ class Backend(Protocol):
         """Return the content of run.json when a run begins: the `common` fields, and those of this backend."""
 
     def home(self, run_id: str) -> AbstractContextManager[Path]:
-        """Context manager for the folder that a run may work in; leaving removes the folder in every case."""
+        """Context manager for the folder that a run may work in; leaving always removes the folder."""
 
     def do(
         self, planned: PlannedRun, point: GridPoint, home: Path, filled: FilledRun, on_stage: OnStage
     ) -> Failure | None:
-        """Do the run and gather its results. Return why it cannot be used; None if it can.
+        """Do the run and store its results. Return why it cannot be used; None if it can.
 
-        Raises BufferlabError or OSError when the run ends early: it is published as failed or interrupted.
+        Raises BufferlabError or OSError if the run ends early: it is published as failed or interrupted.
         """
 
     def leave(self, home: Path, filled: FilledRun) -> None:
         """Clean up after the run, before it is published, however it ended."""
 
     def seconds_left(self, point: GridPoint, stage: str, share: float, spent_s: float) -> float:
-        """Return the seconds that a run still needs, `spent_s` into a stage of which a share is done."""
+        """Return the seconds that a run still needs, `spent_s` into a stage of which a fraction (`share`) is done."""
 
 
 def execute_run(
     backend: Backend, folder: SweepFolder, planned: PlannedRun, point: GridPoint, on_stage: OnStage, stop: StopRequest
 ) -> RunRecord:
-    """Do the run and publish it as ok, failed or interrupted. Raises only when the run cannot be published."""
+    """Do the run and publish it as ok, failed or interrupted. Raises only if the run cannot be published."""
     run = backend.begun(
         planned,
         point,
@@ -127,7 +127,7 @@ def execute_run(
 
 
 def _refused_by_disk(error: OSError, folder: Path) -> Failure:
-    """Return the failure of a run whose copy of the database could not be written."""
+    """Return the failure of a run whose copy of the database could not be written to the disk."""
     if is_full(error):
         what = "no space left for the run's copy of the database"
         return Failure(what, str(folder), "free some space, or choose another directory with --data-dir", "full_disk")

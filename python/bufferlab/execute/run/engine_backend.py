@@ -1,6 +1,6 @@
-"""Measures one run on its engine: from the copy of its database to the check of its data.
+"""Measures one run on its engine: copies its database, measures, and checks the data afterwards.
 
-The copy is deleted afterwards in every case.
+The copy is always deleted.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ from bufferlab.spec import Experiment
 _LOG = logging.getLogger(__name__)
 COPYING, STARTING, WARMING_UP, MEASURING = "copying", "starting", "warming up", "measuring"
 _SERVER = "server"
-"""The folder, next to a run's database, in which its server keeps its socket, logs and pid."""
+"""The folder, next to a run's database, for its server's socket, logs and PID file."""
 _ESTIMATED_APART = {"preparing", COPYING, WARMING_UP, "checking"}
-"""The stages, besides windows, that the estimate has separately."""
+"""The stages, besides windows, that the estimate treats separately."""
 _STAGES = {"warm_up": WARMING_UP, "measure": MEASURING, "closing": "closing"}
 
 
@@ -58,9 +58,9 @@ class SweepContext:
     stop: StopRequest
     rates: KnownRates
     owner: Owner | None = None
-    """The user that the server runs as, who gets the copies of the database; None: copies stay ours."""
+    """The user that the server runs as, who gets the copies of the database; None if they stay ours."""
     probes: tuple[AskedProbe, ...] = ()
-    """The probes asked for, besides those that watch every run."""
+    """The probes that the user requested, besides those that every run has."""
 
     def worker(self, home: Path) -> Worker:
         """Return a new worker for the jobs of a run, with its log in the folder `home`."""
@@ -74,10 +74,10 @@ class EngineBackend:
 
     context: SweepContext
     dataset: Callable[[GridPoint], Dataset]
-    """Returns the database of a point, loaded first if the cache lacks it."""
+    """A function that returns the database of a point, loaded first if the cache lacks it."""
 
     def begun(self, planned: PlannedRun, point: GridPoint, /, **common: Any) -> Run:
-        """Return a run with the source, clock, seed and host of a measurement."""
+        """Return a new run with the source, clock, seed and host of a measurement."""
         context, engine = self.context, self.context.engine
         return Run(
             **common,
@@ -110,14 +110,14 @@ class EngineBackend:
         return _OneRun(self.context, point, self.dataset(point), home, filled, on_stage).do()
 
     def leave(self, home: Path, filled: FilledRun) -> None:
-        """Keep the ends of the logs of a run that did not end well, and put back host settings that its worker left."""
+        """Keep the ends of the logs of a failed run, and restore host settings that its worker left changed."""
         if filled.run.status != "ok":
             filled.log += _log_ends(home)
-        for said in restore_host():  # A killed worker could not put the settings back itself.
+        for said in restore_host():  # A killed worker could not restore the settings itself.
             filled.log += f"{said}\n"
 
     def seconds_left(self, point: GridPoint, stage: str, share: float, spent_s: float) -> float:
-        """Return the seconds left of a run's window; before the window, those of the whole window; after it, 0."""
+        """Return the remaining seconds of a run's window; before the window, those of the whole window; after it, 0."""
         if stage == MEASURING:
             return _window_left_s(self.context.experiment, share, spent_s)
         if stage in (COPYING, STARTING, WARMING_UP):
@@ -126,7 +126,10 @@ class EngineBackend:
 
 
 def observe_other_stages(rates: KnownRates, stages: Mapping[str, float]) -> None:
-    """Note how long a run took besides the stages that the estimate has apart; `stages` has the seconds of each."""
+    """Record how long a run took in stages that the estimate does not treat separately.
+
+    `stages` has the seconds of each stage.
+    """
     seconds = sum(
         spent_s for name, spent_s in stages.items() if name not in _ESTIMATED_APART and not name.startswith(MEASURING)
     )
@@ -144,20 +147,20 @@ class _OneRun:
     filled: FilledRun
     on_stage: OnStage
     sizes: list[int] = field(default_factory=list)
-    """The bytes of the database at each edge of the measured window seen so far, from the worker's events."""
+    """The bytes of the database at the edges of the measured window, from the worker's events so far."""
     status_texts: list[Event] = field(default_factory=list)
     phase_began_s: float = 0.0
-    """The begin of the phase that runs now, in seconds of the monotonic clock."""
+    """The begin of the current phase, in seconds of the monotonic clock."""
 
     @property
     def database(self) -> Path:
-        """The path of the run's copy of the database; of the database itself if runs only read it."""
+        """Return the path of the run's copy of the database; of the database itself if runs only read it."""
         engine = self.context.engine
         return self.dataset.database if engine.data_is_read_only else self.home / database_name(engine)
 
     @property
     def _loaded_bytes(self) -> int:
-        """The bytes of the loaded database, as estimates and percentages mean them.
+        """Return the bytes of the loaded database, as estimates and percentages use them.
 
         In a data directory only the tables and indexes count, and neither logs nor system tables.
         """
@@ -165,7 +168,7 @@ class _OneRun:
         return self.dataset.size_bytes if is_file else self.dataset.allocated_bytes
 
     def do(self) -> Failure | None:
-        """Copy the database, measure, keep the answer, and check the data.
+        """Copy the database, measure, store the answer, and check the data.
 
         Return why the run cannot be used; None if it can.
         """
@@ -210,10 +213,10 @@ class _OneRun:
         context.rates.observe("restore_bytes_per_s", self.dataset.size_bytes, time.monotonic() - started)
 
     def _hear(self, event: Event) -> None:
-        """Keep the samples, status texts and database sizes among a worker's events; pass its progress on."""
+        """Store the samples, status texts and database sizes in a worker's events; pass its progress on."""
         match event.get("event"):
             case "status_text":
-                # InnoDB's monitor quotes statements and rows, so its text is not kept for a user's own data.
+                # InnoDB's monitor quotes statements and rows, so its text is not stored for a user's own data.
                 if self.context.experiment.workload.dump is None:
                     self.status_texts.append(event)
             case "sample":
@@ -231,14 +234,14 @@ class _OneRun:
                 self.on_stage(_stage(event), 0.0)
 
     def _share(self, event: Event) -> float:
-        """Return the share of a phase that is done. For a window of fixed time it is a share of time."""
+        """Return the completed fraction of a phase. For a window of fixed time it is a fraction of time."""
         measure = self.context.experiment.measure
         if _stage(event) == MEASURING and measure.transactions is None:
             return min(1.0, (time.monotonic() - self.phase_began_s) / measure.max_seconds)
         return event["done"] / event["total"] if event.get("total") else 0.0
 
     def _keep_tables(self, ended: EndedRun) -> None:
-        """Keep the tables of the asked probes, or the reasons why they are missing, which do not fail the run."""
+        """Store the tables of the requested probes, or the reasons why they are missing, which do not fail the run."""
         for probe in self.context.probes:
             self.on_stage(f"keeping the {probe.name.replace('_', ' ')}", 0.0)
             trace, table = probe.keep(ended)
@@ -261,7 +264,7 @@ class _OneRun:
         run.integrity = [started, *checked]
         if result.get("engine_conf"):
             filled.beside["engine.conf"] = result["engine_conf"]
-        if run.load.mode == "closed":  # In an open loop the measured rate is the one asked for, not the highest.
+        if run.load.mode == "closed":  # In an open loop the measured rate is the requested one, not the highest.
             context.rates.observe("transactions_per_s", run.measured.transactions, run.measured.seconds)
         if result["warm_up"]["gate"] not in ("cap", "cold"):
             context.rates.observe("warm_up_bytes_per_s", self._loaded_bytes, result["warm_up"]["seconds"])
@@ -269,7 +272,7 @@ class _OneRun:
     def _check(self, worker: Worker, result: dict[str, Any]) -> Failure | None:
         """Check the workload's consistency conditions after the window; return why the run cannot be used, or None.
 
-        Raises RunFailed when a condition is broken or cannot be checked, and Interrupted when the check was stopped.
+        Raises RunFailed if a condition is violated or cannot be checked, and Interrupted if the check was stopped.
         """
         context, run = self.context, self.filled.run
         self.on_stage("checking", 0.0)
@@ -313,7 +316,7 @@ def _stage(event: Event) -> str:
 def _settings(point: GridPoint, result: dict[str, Any]) -> dict[str, StoredSetting]:
     """Return the settings of run.json: each as planned, with the value that the engine read back and its note on it.
 
-    A reported value that belongs to no setting of the point is kept under the engine's name.
+    A reported value that belongs to no setting of the point is stored under the engine's name.
     """
     told, settings = dict(result["actual"]), point.stored()
     for name, setting in settings.items():
@@ -326,7 +329,7 @@ def _settings(point: GridPoint, result: dict[str, Any]) -> dict[str, StoredSetti
 def _warm_up(told: dict[str, Any]) -> WarmUp | None:
     """Return the warm-up's gate, seconds and transactions, which every engine reports, and the rest as `detail`.
 
-    None if the warm-up was interrupted.
+    Return None if the warm-up was interrupted.
     """
     if told["gate"] is None:
         return None
@@ -337,7 +340,7 @@ def _warm_up(told: dict[str, Any]) -> WarmUp | None:
 def _window_left_s(experiment: Experiment, share: float, spent_s: float) -> float:
     """Return the seconds that the measured window still needs.
 
-    They are extrapolated from the share of its transactions that are done, and end at the window's cap.
+    They are extrapolated from the completed fraction of its transactions, and are limited by the window's cap.
     """
     until_cap_s = max(0.0, experiment.measure.max_seconds - spent_s)
     if experiment.measure.transactions is None:
@@ -346,7 +349,7 @@ def _window_left_s(experiment: Experiment, share: float, spent_s: float) -> floa
 
 
 def _engine_status(events: Sequence[Mapping[str, Any]]) -> str:
-    """Return the status texts one after the other, each under a line that says when it was taken."""
+    """Return the status texts one after the other, each under a line with its time."""
     return "\n".join(f"{_header(event)}\n{str(event['text']).rstrip()}\n" for event in events)
 
 

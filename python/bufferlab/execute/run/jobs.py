@@ -1,4 +1,4 @@
-"""Makes the jobs that workers are given, in the form of the core's contract, and reads the answers of checks.
+"""Builds the jobs for workers, in the form of the core's contract, and reads the answers of checks.
 
 This file starts nothing.
 """
@@ -18,7 +18,7 @@ from bufferlab.spec.experiment import Phase, Workload
 from bufferlab.workloads import registry as workloads
 
 NO_LIMIT = 2**53 - 1
-"""A count that no window reaches, so that the core measures by time."""
+"""A transaction count that no window reaches, so that the core measures by time."""
 
 _LOAD_THREADS = 2
 
@@ -46,21 +46,21 @@ def run_job(experiment: Experiment, point: GridPoint, seed: int, database: Path)
 
 
 def _connections(experiment: Experiment, point: GridPoint) -> Job:
-    """Return the number of connections, for an engine that takes more than one."""
+    """Return the entry with the number of connections, if the engine supports more than one; else {}."""
     if engines.declaration(experiment.engine).max_connections == 1:
         return {}
     return {"connections": point.connections}
 
 
 def _transactions(workload: Workload, point: GridPoint, seed: int) -> Job:
-    """Return the source of the transactions: the workload, or an external program that the engine starts."""
+    """Return the source of the transactions: the workload, or an external load generator that the engine starts."""
     if workloads.declaration(workload.name).needs_server:
         return {"program": {name: point.parameters[name] for name in ("exec", "kind_of_transaction")}}
     return {"workload": {**run_workload(workload, point), "seed": seed}}
 
 
 def run_workload(workload: Workload, point: GridPoint) -> Job:
-    """Return the workload at a point; for a script, its text and its variables."""
+    """Return the workload at a point; for a script, with its text and its variables."""
     if workload.script is None:
         return {"name": workload.name, **point.parameters}
     script = workload.script
@@ -68,9 +68,9 @@ def run_workload(workload: Workload, point: GridPoint) -> Job:
 
 
 def load_workload(workload: Workload, data: DataKnobs) -> Job:
-    """Return the workload of a load: the parameters that decide data.
+    """Return the workload for a load: the parameters that affect data.
 
-    A script also names the workload whose data it works on (`data`); None if its setup or a dump makes all its data.
+    A script also names the workload whose data it uses (`data`); None if its setup or a dump creates all its data.
     """
     parameters = dict(data.parameters)
     if workloads.declaration(workload.name).needs_server:
@@ -89,14 +89,14 @@ def load_workload(workload: Workload, data: DataKnobs) -> Job:
 
 
 def load_version(workload: Workload) -> int | str:
-    """Return the versions that loaded data depends on: the workload's, and that of the workload whose data it works on.
+    """Return the versions that loaded data depends on: the workload's, and that of the workload whose data it uses.
 
     Data of other versions are not reused.
     """
     own = workloads.declaration(workload.name).version
     other = str(workload.parameters.get(_data_parameter(workload), ""))
     if workloads.declaration(workload.name).needs_server:
-        return workloads.declaration(other).version  # The data are those of the other workload, so its version counts.
+        return workloads.declaration(other).version  # The data are the other workload's, so its version counts.
     return f"{own} on {workloads.declaration(other).version}" if other in workloads.names() else own
 
 
@@ -110,7 +110,8 @@ def check_job(
 ) -> Job:
     """Return the job for the consistency check of a closed database.
 
-    `delivered` has rows of [warehouse, district, orders since the load]. `is_last`: nothing uses the database later.
+    `delivered` has rows of [warehouse, district, orders since the load]. `is_last` is True if nothing uses the database
+    later.
     """
     told = {"database": str(database), "workload": dict(workload), "delivered_orders": list(delivered)}
     return {**told, "is_last": is_last}
@@ -127,7 +128,7 @@ def _phase(phase: Phase, point: GridPoint, seed: int) -> Job:
         "source": phase.script.source,
         "text": phase.script.text,
         "variables": point.variables,
-        # The run's seed, so that all points of a block execute the same statements.
+        # Use the run's seed, so that all points of a block execute the same statements.
         "seed": seed,
         "transactions": phase.transactions,
         "max_seconds": phase.max_duration,
@@ -139,13 +140,13 @@ def _data_parameter(workload: Workload) -> str:
 
 
 def stored_conditions(result: Mapping[str, Any]) -> Consistency:
-    """Return the check's seconds and one row per condition. Examples are left out: `violations` gives them."""
+    """Return the check's seconds and one row per condition. Examples are left out: `violations` reports them."""
     rows = [Condition(**{name: row[name] for name in Condition.model_fields}) for row in result["conditions"]]
     return Consistency(seconds=result["seconds"], conditions=rows)
 
 
 def violations(result: Mapping[str, Any]) -> str | None:
-    """Return a sentence with every violated condition and its first example; None when all conditions hold."""
+    """Return a sentence with every violated condition and its first example; None if all conditions hold."""
     broken = [row for row in result["conditions"] if not row["passed"]]
     return "; ".join(_sentence(row) for row in broken) or None
 

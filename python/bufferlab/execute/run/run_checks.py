@@ -1,4 +1,4 @@
-"""Checks of a run that only the executor can make: its starting data, its settings, its window.
+"""Checks of a run that only `execute` can make: its starting data, its settings, its window.
 
 `results` makes the checks from stored data: gates, consistency, engine bytes against process and device bytes.
 """
@@ -24,10 +24,10 @@ from bufferlab.units import format_bytes
 ROUNDED = "rounded by the server"
 
 _ROUNDING_RATIO = 0.02
-#: Seconds by which a window may exceed the duration asked for, because a transaction that has begun ends first.
+#: The seconds by which a window may exceed its requested duration, because a transaction that has begun ends first.
 _OVERRUN_SECONDS = 5.0
-#: The share of its transactions that a window may lack. Leaving out so few changes counts per transaction by less than
-#: two whole windows of one setting differ (0.85 %, stats/known_scatter.toml).
+#: The fraction of its transactions that a window may lack. Leaving out so few changes counts per transaction by less
+#: than two whole windows of one setting differ (0.85 %, stats/known_scatter.toml).
 _LACKING_SHARE = 0.01
 _RAN_THROUGH = "window_ran_through"
 
@@ -40,7 +40,7 @@ def check_run(
     result: Mapping[str, Any],
     samples: Sequence[Mapping[str, Any]],
 ) -> list[IntegrityRow]:
-    """Return the rows of run.json's `integrity` from the run so far; `samples` are the rows of samples.parquet."""
+    """Return the rows of run.json's `integrity` for the run so far; `samples` are the rows of samples.parquet."""
     assert run.measured is not None
     return [
         _settings_applied(_asked_of(point, run, result), engine.rounds),
@@ -69,7 +69,7 @@ def fatal(experiment: Experiment, run: Run) -> Failure | None:
 
 
 def longer_warm_up(asked: AskedWarmUp, done: WarmUp) -> str:
-    """Return the option of `run` that doubles the cap at which this warm-up ended."""
+    """Return the option of `run` that doubles the cap that ended this warm-up."""
     if done.transactions >= asked.max_transactions:
         return f"--warm-up-max {2 * asked.max_transactions}"
     return f"--warm-up-time {2 * asked.max_duration:g}s"
@@ -80,7 +80,7 @@ def _row(name: str, passed: bool, detail: str) -> IntegrityRow:
 
 
 def started_with(result: Mapping[str, Any], dataset: Dataset, method: Method, *, in_place: bool) -> IntegrityRow:
-    """Return the row on the data that the run began with; in a running server's schema, with the engine's sentence."""
+    """Return the row on the data that the run began with; for a running server's schema, with the engine's sentence."""
     if "start" in result:
         return IntegrityRow(name="same_start", status="not_applicable", detail=result["start"])
     known = f"SHA-256 {dataset.sha256[:16]} verified before the sweep" if dataset.sha256 else "its contents its owner's"
@@ -103,7 +103,7 @@ def warnings(rows: Sequence[IntegrityRow]) -> list[str]:
     """Return the warnings in these rows, which are shown at once although the run may be used."""
     details = {row.name: row.detail.split("; ") for row in rows}
     failed = any(row.name == "no_confounds" and row.status == "failed" for row in rows)
-    # An engine that names confounds names its rounding among them.
+    # An engine that reports confounds includes its rounding among them.
     if failed:
         return details["no_confounds"]
     return [part for part in details.get("settings_applied", []) if ROUNDED in part]
@@ -112,7 +112,7 @@ def warnings(rows: Sequence[IntegrityRow]) -> list[str]:
 def _asked_of(point: GridPoint, run: Run, result: Mapping[str, Any]) -> dict[str, StoredSetting]:
     """Return the settings that the engine was given.
 
-    Left out are values that the engine chose, and settings that a server by URL keeps as they were found.
+    Values that the engine chose are left out, and so are settings that a server by URL keeps as they are.
     """
     as_found = result.get("as_found", ())
     return {name: run.settings[name] for name in point.knobs if name not in as_found}
@@ -147,13 +147,13 @@ def _near(name: str, setting: StoredSetting, page_bytes: int) -> bool:
     planned, actual = setting.planned, setting.actual
     if not isinstance(planned, int | float) or not isinstance(actual, int | float) or not planned:
         return False
-    # A size comes in whole pages, and the engine may add some bytes to each page.
+    # A size is in whole pages, and the engine may add some bytes to each page.
     unit_bytes = page_bytes * (1 + _ROUNDING_RATIO) if setting.unit == "bytes" and name != "page_size" else 0
     return bool(abs(actual - planned) <= max(_ROUNDING_RATIO * planned, unit_bytes))
 
 
 def _window_complete(experiment: Experiment, measured: Measured, *, is_open: bool) -> IntegrityRow:
-    """Check that the window held the transactions asked for; in an open loop, arrivals, some of which may be dropped.
+    """Check that the window has the requested transactions; in an open loop, the arrivals, some of them dropped.
 
     A window that its time cap ended may lack a few: see _LACKING_SHARE.
     """
@@ -170,7 +170,7 @@ def _window_complete(experiment: Experiment, measured: Measured, *, is_open: boo
 
 
 def _phases_complete(experiment: Experiment, done: Sequence[PhaseDone]) -> IntegrityRow:
-    """Check that every phase did its transactions, so that figures per row come from as many rows at every point."""
+    """Check that every phase did its transactions, so that metrics per row come from as many rows at every point."""
     counts = {part.name: part.transactions for part in done}
     short = [
         f"{phase.name} ended after {counts.get(phase.name, 0):,} of {phase.transactions:,} transactions"
@@ -185,7 +185,7 @@ def _phases_complete(experiment: Experiment, done: Sequence[PhaseDone]) -> Integ
 def _ran_through(
     experiment: Experiment, result: Mapping[str, Any], samples: Sequence[Mapping[str, Any]], *, is_server: bool
 ) -> IntegrityRow:
-    """Check that neither the window nor a phase stood still, or went on for long after its time was over."""
+    """Check that neither the window nor a phase stalled, or went on long after its time was over."""
     interval_s = experiment.measure.sample_interval
     windows = [(MEASURE, result["measured"]["seconds"], experiment.measure.max_seconds)]
     windows += [(part["name"], part["seconds"], phase.max_duration)

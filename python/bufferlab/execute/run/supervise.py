@@ -1,6 +1,6 @@
-"""Starts a worker process, reads its events, and ends it: after its last job, when asked to, or when it goes silent.
+"""Starts a worker process, reads its events, and ends it: after its last job, on request, or when it is silent.
 
-A worker that crashes never ends this process. The caller decides what the events mean.
+A crash of the worker never ends this process. The caller decides what the events mean.
 """
 
 from __future__ import annotations
@@ -30,21 +30,21 @@ WORKER = "bufferlab.execute.run.worker"
 """The module that does an engine's jobs."""
 _POLL_SECONDS = 0.1
 _END_SECONDS = 5.0
-"""How long a worker that has closed its output may take to exit."""
+"""The seconds that a worker may take to exit after closing its output."""
 _GRACE_SECONDS = 30.0
-"""How long a worker asked to stop may take to close its database."""
+"""The seconds that a worker may take to close its database after a request to stop."""
 _LOG_BYTES = 1 << 20
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """The outcome of a worker's job: a result, a failure, or both when the job was interrupted."""
+    """The outcome of a worker's job: a result, a failure, or both if the job was interrupted."""
 
     result: dict[str, Any] | None
     failure: Failure | None
     log: str
     more: tuple[Mapping[str, str | None], ...] = ()
-    """Further problems that were found with the failure, each with what, where and hint."""
+    """Additional problems found with the failure, each with what, where and hint."""
 
     @property
     def kind(self) -> str:
@@ -53,7 +53,7 @@ class Outcome:
 
 
 class Worker:
-    """A context manager for a worker process, which does one job after another and is gone after leaving.
+    """A context manager for a worker process, which does one job after another; leaving ends it.
 
     Its standard error is appended to `log_file`. No process that it started outlives the context, unless it left the
     worker's process group. `module` is the module that runs in the process.
@@ -73,10 +73,10 @@ class Worker:
         _end(self._process)
 
     def do(self, kind: str, job: dict[str, Any], on_event: Callable[[Event], None]) -> Outcome:
-        """Have the worker do a job, wait for its end, and return its outcome. After a failure it takes no more.
+        """Have the worker do a job, wait for its end, and return its outcome. After a failure it accepts no more jobs.
 
-        `on_event` gets every event but the last one, in this thread. A request to stop is passed on to the worker,
-        which then has 30 s to close its database. A worker that says nothing for `silent_seconds` is killed.
+        `on_event` gets every event except the last one, in this thread. A request to stop is passed on to the worker,
+        which then has 30 s to close its database. A worker that is silent for `silent_seconds` is killed.
         """
         _LOG.debug("%s job for %s: %s", kind, self._engine, json.dumps(job))
         started, process = time.monotonic(), self._process
@@ -107,14 +107,14 @@ def supervise(
 
 
 def _started(engine: str, log: IO[bytes]) -> subprocess.Popen[bytes]:
-    """Start a worker for jobs of that engine (for the fake engine tests/support/forked.py has another way)."""
+    """Start a worker for jobs of that engine (tests/support/forked.py replaces this for the fake engine)."""
     return start_module(WORKER, log, engine)
 
 
 def start_module(module: str, log: IO[bytes], *arguments: str) -> subprocess.Popen[bytes]:
     """Start a module that does jobs as workers do; its standard error goes to `log`."""
-    # -P: a module in the current folder must not shadow one of Python's. A new session: Ctrl-C at the terminal
-    # reaches only this process, and the processes that the worker starts can be killed with it.
+    # -P: a module in the current folder must not shadow one of Python's. A new session: Ctrl-C at the terminal reaches
+    # only this process, and the processes that the worker starts can be killed with it.
     return subprocess.Popen(
         [sys.executable, "-P", "-m", module, *arguments],
         stdin=subprocess.PIPE,
@@ -190,7 +190,10 @@ class _Watch:
 
 
 def _send_job(process: subprocess.Popen[bytes], envelope: dict[str, Any]) -> None:
-    """Send the worker a job as one line. Its standard input stays open: the end would show it that we are gone."""
+    """Send the worker a job as one line.
+
+    Its standard input stays open: its end would mean that this process is gone.
+    """
     assert process.stdin is not None
     with suppress(BrokenPipeError):  # The worker died at once; its log says why.
         process.stdin.write(json.dumps(envelope).encode() + b"\n")
@@ -212,7 +215,7 @@ def _end(process: subprocess.Popen[bytes]) -> None:
         return
     _close(process.stdin)
     deadline = time.monotonic() + _END_SECONDS
-    # The worker is not reaped yet: until it is, its number cannot name another process group.
+    # The worker is not reaped yet, so no other process group can have its PID.
     while not _has_ended(process) and time.monotonic() < deadline:
         time.sleep(0.01)
     _kill(process)
@@ -250,7 +253,7 @@ def _outcome(process: subprocess.Popen[bytes], watch: _Watch, log: str) -> Outco
 
 
 def interrupted(stop: StopRequest, besides: str | None = None) -> Failure:
-    """Return the failure of a run that a signal asked to stop; `besides` is added to its sentence."""
+    """Return the failure of a run that a signal stopped; `besides` is added to its sentence."""
     what = f"interrupted by {stop.name or 'a stop request'}" + (f"; {besides}" if besides else "")
     return Failure(what, kind="interrupted")
 

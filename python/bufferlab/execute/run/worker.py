@@ -1,8 +1,8 @@
-"""The worker process of a run, and the common part of all processes that work for their parent.
+"""The worker process of a run, and the common code of all processes that work for a parent process.
 
-Such a process takes one job after another, sends events, and ends each job with a result. An error ends the process. It
+Such a process does one job after another, sends events, and ends each job with a result. An error ends the process. It
 never outlives its parent: it ends when standard input does, and the kernel kills it at its parent's death. The worker
-has its engine do the job, and stops the engine when asked. The worker publishes and decides nothing. The parent's side
+has its engine do the job, and stops the engine on request. The worker publishes and decides nothing. The parent's side
 is supervise.py.
 
 Few modules are imported at the top: imports take seconds, and a process whose parent has died must not stay so long.
@@ -31,7 +31,7 @@ _PR_SET_PDEATHSIG = 1
 _STOP_SIGNALS = {signal.SIGTERM, signal.SIGINT}
 
 Tell = Callable[[str], None]
-"""Sends one event, a line of JSON, to the parent. Any thread may call it."""
+"""A function that sends one event, a line of JSON, to the parent. Any thread may call it."""
 
 
 def main(engine: str | None = None) -> int:
@@ -39,7 +39,7 @@ def main(engine: str | None = None) -> int:
 
     `engine` is the engine of the jobs; it is imported while the process waits for the first job.
     """
-    # Blocked in every thread, so that the thread that waits for these signals gets them, however busy the core is.
+    # Block them in every thread, so that the thread that waits for these signals gets them, however busy the core is.
     signal.pthread_sigmask(signal.SIG_BLOCK, _STOP_SIGNALS)
     return serve(_do, partial(_prepare, engine) if engine else lambda: None)
 
@@ -68,7 +68,7 @@ def _do(envelope: Mapping[str, Any], tell: Tell) -> dict[str, Any]:
 
 @cache
 def _stop_when_asked(engine: Behaviour) -> None:
-    """Have a thread wait for signals that ask to stop, and pass them on to the engine."""
+    """Start a thread that waits for signals that request a stop, and passes them on to the engine."""
 
     def wait() -> None:
         while True:
@@ -80,7 +80,7 @@ def _stop_when_asked(engine: Behaviour) -> None:
 
 def engine_of(job: Mapping[str, Any]) -> Behaviour:
     """Return the behaviour of the engine that the job names."""
-    # Imported only now: from a cold disk it takes seconds, and a process whose parent has died must not stay so long.
+    # Import late: from a cold disk it takes seconds, and a process whose parent has died must not stay so long.
     from bufferlab.engines import registry
 
     return registry.behaviour(job["engine"])
@@ -89,10 +89,10 @@ def engine_of(job: Mapping[str, Any]) -> Behaviour:
 def serve(
     do: Callable[[Mapping[str, Any], Tell], Mapping[str, Any]], prepare: Callable[[], None] = lambda: None
 ) -> int:
-    """Take jobs on standard input, have `do` do each, and send the result that it returns, or the error it raises.
+    """Read jobs from standard input, call `do` for each, and send the result that it returns, or the error it raises.
 
     `do` gets the envelope that `supervise` sends: kind, engine and job. `prepare` is called before the first job.
-    Return 1 after an error, and without output when the parent has died. The end of standard input ends this process.
+    Return 1 after an error, and without output if the parent has died. The end of standard input ends this process.
     Everything that is printed goes to the log.
     """
     faulthandler.enable()
@@ -111,7 +111,7 @@ def serve(
         envelope: dict[str, Any] = json.loads(jobs.get())
         idle.clear()
         if os.getppid() != envelope["parent_pid"]:
-            return 1  # The parent died before this process had asked for a signal at its death.
+            return 1  # The parent died before this process had requested its death signal.
         try:
             result = do(envelope, tell)
         except Exception as error:  # Every error must be reported to the parent.
@@ -140,14 +140,14 @@ def described(error: Exception) -> dict[str, str | None]:
 
 
 def _more(error: Exception) -> list[dict[str, str | None]]:
-    """Return the further problems that an error of bufferlab has after its first; [] for any other error."""
+    """Return the other problems of an error of bufferlab after its first; [] for any other error."""
     from bufferlab.errors import BufferlabError
 
     return [problem.as_dict() for problem in error.problems[1:]] if isinstance(error, BufferlabError) else []
 
 
 def _take_stdout() -> Any:
-    """Return standard output for events only, and send everything else that is printed to the log."""
+    """Return standard output for events only, and redirect everything else that is printed to the log."""
     stream = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
     return stream
@@ -156,7 +156,7 @@ def _take_stdout() -> Any:
 def _hear_parent(jobs: SimpleQueue[bytes], idle: threading.Event) -> None:
     """Pass on the lines of standard input. Its end, which comes however the parent ends, ends this process.
 
-    The exit code is 0 if a job was done and none runs (`idle`), else 1.
+    The exit code is 0 if a job was done and none is running (`idle`), else 1.
     """
     rest = b""
     while chunk := os.read(0, 1 << 16):

@@ -1,1 +1,1 @@
-"""A server that bufferlab did not start, reached by URL: one schema of it is used, and it is left as it was."""
+"""A server that bufferlab did not start, given by URL: bufferlab uses one schema of it and changes nothing else."""

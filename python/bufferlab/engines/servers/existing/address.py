@@ -1,8 +1,8 @@
 """Parses the URL of a server that bufferlab did not start, with the options for its TLS.
 
 `mysql://user@host:3306/schema`, or `mysql://user@localhost/schema?socket=/path`; `mysql://user@/schema` is the schema
-at the usual socket of this host. A password in a URL would be in process lists, shell histories and results, so
-such a URL is refused; passwords.py finds the password.
+at the usual socket of this host. A password in a URL would be in process lists, shell histories and results, so such a
+URL is refused; passwords.py finds the password.
 
 The modes of TLS have libpq's meaning ("SSL Mode Descriptions"), on MySQL and MariaDB too. Connections over a Unix
 socket never use TLS. libpq's default files (`~/.postgresql/root.crt` and others) are not used.
@@ -26,41 +26,44 @@ _FILES = {"sslrootcert": "root_cert", "sslcert": "cert", "sslkey": "key", "serve
 
 @dataclass(frozen=True)
 class Security:
-    """The protection of connections to one server. The core has the same fields (`security` of a job's target)."""
+    """How connections to one server are protected. The core has the same fields (`security` of a job's target)."""
 
     mode: str = "prefer"
-    """How far TLS is asked for: one of MODES."""
+    """The TLS mode: one of MODES."""
     root_cert: str | None = None
-    """The path of the certificates (PEM) of which one must have signed the server's; checked unless TLS is disabled."""
+    """The path of CA certificates (PEM), one of which must have signed the server's certificate.
+
+    It is checked unless TLS is disabled.
+    """
     cert: str | None = None
-    """The path of the client's own certificate (PEM); None if it sends none."""
+    """The path of the client's certificate (PEM); None if it sends none."""
     key: str | None = None
-    """The path of the private key of `cert`; None without one."""
+    """The path of the private key of `cert`; None if there is none."""
     server_public_key: str | None = None
-    """The path of a MySQL server's RSA key, which encrypts the password without TLS."""
+    """The path of a MySQL server's RSA public key, which encrypts the password if TLS is not used."""
     get_server_public_key: bool = False
-    """Whether the RSA key that the server sends is trusted."""
+    """Whether to trust the RSA public key that the server sends."""
     allow_unverified_password: bool = False
-    """Whether the password may be sent over TLS that does not prove which server it is."""
+    """Whether the password may be sent over TLS that does not verify the server's identity."""
 
     @property
     def verifies(self) -> bool:
-        """Whether the server's certificate must be signed by one of `root_cert`."""
+        """Return whether one of the certificates in `root_cert` must have signed the server's certificate."""
         return self.mode != "disable" and self.root_cert is not None
 
     def job(self) -> dict[str, Any]:
-        """Return the entry `security` of the core's target."""
+        """Return the fields as the entry `security` of the core's target."""
         return asdict(self)
 
 
 def security_of(options: Mapping[str, str]) -> Security:
-    """Return the protection that a URL's options ask for; raise ValueError with a sentence when they cannot be met."""
+    """Return the protection that a URL's options require; raise ValueError with a sentence if they are not possible."""
     mode = options.get("sslmode", Security.mode)
     if mode not in MODES:
         raise ValueError(f"sslmode={mode} is none of {', '.join(MODES)}")
     files: dict[str, Any] = {name: options[word] for word, name in _FILES.items() if word in options}
     for word, name in _FILES.items():
-        # Workers run in other folders, so a relative path would not be found.
+        # Workers run in other folders, where a relative path would not be found.
         if name in files and not files[name].startswith("/"):
             raise ValueError(f"{word}={files[name]} is not an absolute path")
     if mode.startswith("verify") and "root_cert" not in files:
@@ -77,19 +80,19 @@ def security_of(options: Mapping[str, str]) -> Security:
 PASSWORD = "BUFFERLAB_PASSWORD"
 """The environment variable that holds the password."""
 CHANGE_SECONDS = 120.0
-"""The seconds that a statement which changes our schema may take; it may wait for locks, for 50 s by default."""
+"""The time limit of a statement that changes our schema. It may wait for locks, by default for 50 s."""
 ANSWER_SECONDS = 30.0
-"""The seconds for a greeting or a question, which wait for no other session: even overloaded servers take far less."""
+"""The time limit of a greeting or a query, which waits for no other session: even overloaded servers need far less."""
 LOOK_SECONDS = 10.0
-"""The seconds that each question of a look before a run may take."""
+"""The time limit of each query when a server is examined before a run."""
 LOOK_LASTS_SECONDS = 18.0
-"""The seconds after which a look before a run sends no further question."""
+"""The seconds after which the examination of a server before a run sends no further query."""
 TOO_SLOW = f"it answers too slowly: its first answers took {LOOK_LASTS_SECONDS:.0f} s"
 _NO_LOGIN_PATH = "login_path"
 
 
 class AccessDenied(Exception):
-    """The error of a server that answers, but refuses our user, our password or the database."""
+    """The error for a server that answers, but refuses our user, our password or the database."""
 
 
 @dataclass(frozen=True)
@@ -101,36 +104,36 @@ class Address:
     host: str
     port: int
     schema: str
-    """The name of the place for the tables: a schema in MySQL and MariaDB, a database in PostgreSQL."""
+    """The schema (MySQL and MariaDB) or database (PostgreSQL) that holds the tables."""
     socket: str | None
-    """The path of the Unix socket; for PostgreSQL, of the folder that has it. None: TCP."""
+    """The path of the Unix socket, or for PostgreSQL of its folder; None for TCP."""
     password_file: str | None
     secret: str | None = field(default=None, repr=False)
-    """The password of a private server's account; None: the server runs already, and passwords.py finds it."""
+    """The password of a private server's account; None for a running server, for which passwords.py finds it."""
     security: Security = field(default_factory=Security)
     most_seconds: float | None = None
-    """The most seconds that any statement may take; None: only the limit of its caller counts."""
+    """The time limit of every statement in seconds; None if only the caller's limit applies."""
     until_s: float | None = None
-    """The time of the monotonic clock after which no further statement is sent; None: no limit."""
+    """The time on the monotonic clock after which no statement is sent; None for no limit."""
 
     def limited(self, seconds: float | None) -> float | None:
-        """Return how many seconds a statement may take if its caller allows `seconds`; None: any time."""
+        """Return the time limit of a statement in seconds if its caller allows `seconds`; None for no limit."""
         most = self.most_seconds
         return seconds if most is None else min(seconds or most, most)
 
     @property
     def is_private(self) -> bool:
-        """Whether bufferlab started the server, for its own data."""
+        """Return whether bufferlab started the server, for its own data."""
         return self.secret is not None
 
     @property
     def server(self) -> str:
-        """The server without its schema, as messages name it: its socket, or HOST:PORT."""
+        """Return the server without its schema, as messages name it: its socket, or HOST:PORT."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return self.socket or f"{host}:{self.port}"
 
     def target(self, secret: str, socket: str | None) -> dict[str, Any]:
-        """Return the core's connection settings: a socket or a host with its port, the account, and its protection."""
+        """Return the core's connection settings: socket or host and port, the account, and the TLS protection."""
         place = {"socket": socket} if socket else {"tcp": {"host": self.host, "port": self.port}}
         target = {"place": place, "user": self.user, "password": secret, "database": self.schema}
         if not self.is_private and (socket is None or self.security != Security()):
@@ -139,7 +142,7 @@ class Address:
 
     @property
     def place(self) -> str:
-        """The server and the schema as messages name them: HOST:PORT/SCHEMA, or SOCKET/SCHEMA."""
+        """Return server and schema as messages name them: HOST:PORT/SCHEMA, or SOCKET/SCHEMA."""
         return f"{self.server}/{self.schema}" if self.schema else self.server
 
 
@@ -154,38 +157,38 @@ class Form:
 
     schemes: tuple[str, ...]
     port: int
-    """The port when the URL names none."""
+    """The default port of the URL."""
     schema: str
     """The family's word for the last part of the URL: schema or database."""
     longest_schema: int
-    """The most characters that the server allows in the name of a schema or database."""
+    """The maximum length that the server allows for a schema's or database's name, in characters."""
     own_schemas: tuple[str, ...]
-    """The server's system schemas, which may not hold our data."""
+    """The server's system schemas, in which bufferlab may not put its tables."""
     socket: str
-    """An example of a path for `?socket=`."""
+    """An example of a value of `?socket=`."""
     password_in: Callable[[Path, Address], tuple[str, Path] | None]
-    """Returns the password for an address in a password file, and the path of that file; None if it has none.
+    """A function that returns the password for an address from a password file, and the file's path; None without one.
 
-    Raises OSError and UnicodeDecodeError when the file cannot be read.
+    It raises OSError and UnicodeDecodeError if the file cannot be read.
     """
     password_example: str
     usual_password: Callable[[Address], tuple[str, Path | str] | None]
-    """Returns the password that the server's own clients would use, with its file or other place; None: none."""
+    """A function that returns the password that the server's own clients would use, and its origin, or None."""
     usual_sockets: tuple[str, ...] = ()
     """The usual values of `?socket=`, the likeliest first."""
     socket_file: str = "{}"
-    """The pattern of the socket's path, to be filled with a value of `?socket=` and the port."""
+    """The pattern of the socket's path, into which a value of `?socket=` and the port are inserted."""
     more_words: tuple[str, ...] = ()
-    """The options of the family's URLs in addition to those of every family (`WORDS`)."""
+    """The URL options of this family, besides those of every family (`WORDS`)."""
 
     @property
     def example(self) -> str:
-        """An example of a URL over TCP."""
+        """Return an example of a URL over TCP."""
         return f"{self.schemes[0]}://user@host:{self.port}/{self.schema}"
 
     @property
     def usual_socket(self) -> str | None:
-        """The first usual socket that exists, else the likeliest; None: the family has none."""
+        """Return the first usual socket that exists, else the likeliest; None if the family has none."""
         there = (path for path in self.usual_sockets if Path(self.socket_file.format(path, self.port)).exists())
         return next(there, self.usual_sockets[0] if self.usual_sockets else None)
 
@@ -200,7 +203,10 @@ def is_url(server: object) -> bool:
 
 
 def parse(url: str, form: Form) -> Address:
-    """Return the address in a URL. Raise EnvironmentLackingError for a malformed URL, a password, or a wrong option."""
+    """Return the address in a URL.
+
+    Raise EnvironmentLackingError if it is malformed, or has a password or a wrong option.
+    """
     try:
         parts = urlsplit(url)
     except ValueError as error:
@@ -229,7 +235,7 @@ def parse(url: str, form: Form) -> Address:
         or "" in options.values()
     ):
         raise EnvironmentLackingError("this is not the URL of a server", shown, hint)
-    # Our statements quote the name; the server names files after it.
+    # Our statements quote the name, and the server derives file names from it.
     if not re.fullmatch(rf"[A-Za-z0-9_]{{1,{form.longest_schema}}}", schema):
         raise EnvironmentLackingError(f"the URL names no {form.schema} of letters, digits and _", shown, hint)
     if schema.lower() in form.own_schemas:
@@ -246,7 +252,7 @@ def parse(url: str, form: Form) -> Address:
 
 
 def _refuse_unknown(options: Mapping[str, str], form: Form, shown: str) -> None:
-    """Raise EnvironmentLackingError for an option that the family's URLs do not have, with those that they have."""
+    """Raise EnvironmentLackingError, with the valid options, for an option that the family's URLs do not have."""
     known = (*WORDS, *form.more_words)
     if _NO_LOGIN_PATH in options:
         what = f"login_path={options[_NO_LOGIN_PATH]}: bufferlab does not read .mylogin.cnf"

@@ -1,8 +1,8 @@
-"""The mark of a schema that bufferlab has claimed: which data it holds, and which tables bufferlab made there.
+"""The mark of a schema that bufferlab has claimed: which data it holds, and which tables bufferlab created there.
 
-bufferlab drops only tables in the mark's list of names. A load writes the list before it makes the first table, from
-the statements that make them, so that the tables of a killed load are known as well. Another account that may write in
-the schema may also write the list, so each family asks the server too who owns these tables.
+bufferlab drops only tables in the mark's list of names. A load writes the list before it creates the first table, from
+its CREATE statements, so that the list also covers the tables of a killed load. Another account that may write in the
+schema may also write the list, so each family also asks the server who owns these tables.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _SHOWN = 3
 
 @dataclass(frozen=True)
 class SchemaMark:
-    """The mark of one schema: which data it holds, their state, and what bufferlab made there."""
+    """The mark of one schema: which data it holds, their state, and what bufferlab created there."""
 
     data_id: str
     state: str
@@ -33,27 +33,26 @@ class SchemaMark:
     made: tuple[str, ...]
     """The tables, views and sequences of bufferlab's load, as its statements name them."""
     objects: tuple[str, ...] = ()
-    """All that the schema holds after a whole load, in words; () if no load was finished."""
+    """Everything that the schema contains after a complete load, in words; () if no load was completed."""
 
 
 def made_by(schema_sql: str) -> tuple[str, ...]:
-    """Return the names of the tables, views and sequences that statements make, as they are written there.
+    """Return the names of the tables, views and sequences that statements create, as written there.
 
-    Temporary ones are left out, because they end with their session. Tables made otherwise than by CREATE are not
-    found.
+    Temporary tables are left out, because they end with their session. Only CREATE statements are recognised.
 
     >>> made_by("CREATE TABLE a (id INT); CREATE TEMPORARY TABLE b (id INT); CREATE OR REPLACE VIEW `v` AS SELECT 1")
     ('a', '`v`')
     >>> made_by("-- CREATE TABLE no\\nCREATE INDEX i ON a (k); CREATE TABLE IF NOT EXISTS lab.c (t TEXT DEFAULT ';')")
     ('lab.c',)
     """
-    # A string is replaced by an empty string, so that the words after it keep their meaning.
+    # Replace a string by an empty string, so that the words after it keep their meaning.
     plain = _NOT_SQL.sub(lambda found: "''" if found[0].startswith("'") else " ", schema_sql)
     return tuple(found["name"] for found in _CREATE.finditer(plain) if "TEMP" not in found["how"].upper())
 
 
 def parts_of(name: str, *, folds: bool) -> tuple[str, ...]:
-    """Return (name,) or (schema, name) of a name as SQL writes it; `folds`: parts without quotes become lower case.
+    """Return (name,) or (schema, name) of a name as SQL writes it; `folds` turns unquoted parts into lower case.
 
     >>> parts_of('lab."Big"', folds=True), parts_of("`a`", folds=False)
     (('lab', 'Big'), ('a',))
@@ -63,9 +62,9 @@ def parts_of(name: str, *, folds: bool) -> tuple[str, ...]:
 
 
 def require_as_loaded(there: Collection[str], mark: SchemaMark | None, address: Address, form: Form) -> bool:
-    """Return whether all that a load made is there; raise EngineFailure for anything that the load did not make.
+    """Return whether everything that a load created is there; raise EngineFailure for anything that it did not create.
 
-    After an unfinished load only code is refused (`CODE`), because it would run in our sessions.
+    After an incomplete load, only stored code is refused (`CODE`), because it would run in our sessions.
     """
     known = mark.objects if mark else ()
     strange = [said for said in there if (said not in known if known else said.startswith(CODE))]
@@ -74,11 +73,11 @@ def require_as_loaded(there: Collection[str], mark: SchemaMark | None, address: 
 
 
 CODE = ("function ", "procedure ", "trigger ", "rule ", "policy ", "event ", "operator ", "aggregate ")
-"""The first words of objects that contain code, or rules, for the statements of others."""
+"""The first words of objects that contain code, or rules for other statements."""
 
 
 def require_none(theirs: Collection[str], address: Address, form: Form, kind: str = "tables") -> None:
-    """Raise EngineFailure for anything that bufferlab did not make; the caller must then touch nothing."""
+    """Raise EngineFailure if `theirs` names anything: bufferlab did not create it, so the caller must touch nothing."""
     if theirs:
         names = sorted(theirs)
         more = f" and {len(names) - _SHOWN} others" if len(names) > _SHOWN else ""

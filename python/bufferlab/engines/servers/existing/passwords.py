@@ -1,8 +1,8 @@
-"""Finds the password of an account on a running server; it is nowhere in arguments, logs and results.
+"""Finds the password of an account on a running server. It never appears in arguments, logs or results.
 
-The first of these places that has a password wins: the file that the URL names, bufferlab's environment variable, the
-places where the server's own clients look (`Form.usual_password`). If there is none and the server refuses the account,
-a prompt on the terminal asks for it. A worker finds a typed password in the environment that it inherits.
+The first of these sources that has a password is used: the file that the URL names, bufferlab's environment variable,
+the places where the server's own clients look (`Form.usual_password`). If there is none and the server refuses the
+account, a prompt on the terminal asks for it. A worker inherits a typed password in its environment.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from bufferlab.engines.servers.existing.address import PASSWORD, Address, Form
 from bufferlab.errors import EnvironmentLackingError
 
 _TYPED = "BUFFERLAB_TYPED"
-"""The environment variable that says that the password was typed."""
+"""The environment variable that is set if the user typed the password."""
 T = TypeVar("T")
 
 
 class LoginRefusedError(EnvironmentLackingError):
-    """The error that a running server refuses a login, and will refuse the next one too."""
+    """The error for a login that a running server refuses, and would refuse again."""
 
 
 class DeniedError(LoginRefusedError):
-    """The error that a running server refuses the user or the password."""
+    """The error for a running server that refuses the user or the password."""
 
 
 @dataclass(frozen=True)
@@ -38,14 +38,15 @@ class Password:
 
     text: str = field(repr=False)
     source: str | None
-    """Words for the place where the password was found; None: no password, and `text` is ""."""
+    """Where the password was found, in words; None without a password, and `text` is ""."""
 
 
 def find(address: Address, form: Form) -> Password:
     """Return the password for the address's account.
 
-    It is "" with no source if no place has one. Raises EnvironmentLackingError when the file that the URL names cannot
-    be read or has none for this account, when a file is not UTF-8, and when others may read the file that has it.
+    If no source has one, it is "" and its source is None. Raises EnvironmentLackingError if the file that the URL names
+    cannot be read or has no password for this account, if a file is not UTF-8, and if other users may read the file
+    with the password.
     """
     if address.secret is not None:
         return Password(address.secret, "bufferlab's own account")
@@ -67,13 +68,13 @@ def find(address: Address, form: Form) -> Password:
 
 
 def source_words(address: Address, form: Form) -> str:
-    """Return in words where the password is; never the password. Raises as `find` does."""
+    """Return in words the source of the password, never the password. Raises as `find` does."""
     source = find(address, form).source
     return f"from {source}" if source else "none"
 
 
 def logged_in(address: Address, form: Form, attempt: Callable[[str], T]) -> T:
-    """Return what `attempt` returns for the account's password: a connection.
+    """Call `attempt` with the account's password; return the connection that it returns.
 
     Without a password, if `attempt` raises DeniedError, ask for one on the terminal, once, and try again.
     """
@@ -106,6 +107,6 @@ def _of_file(path: Path, address: Address, form: Form) -> Password:
 
 
 def _require_private(path: Path) -> None:
-    """Raise EnvironmentLackingError when anybody but the file's owner may read it."""
+    """Raise EnvironmentLackingError if anybody except the file's owner may read it."""
     if path.stat().st_mode & (stat.S_IRWXG | stat.S_IRWXO):
         raise EnvironmentLackingError("others may read this password file", str(path), f"chmod 600 {path}")

@@ -1,6 +1,7 @@
-"""Finds which server answers at an address, and whether it is on this host, with its memory, disk and process.
+"""Finds out which server answers at an address, and whether it runs on this host.
 
-The family of a server is known by the first bytes that it says, without a login.
+If it does, bufferlab can see its memory, disk and process. The first bytes that a server sends, before any login,
+identify its family.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ def of_another_family(address: Address, form: Form) -> EnvironmentLackingError |
 
 
 def scheme(address: Address) -> str:
-    """Return the scheme of the server that answers at a TCP address; "" when it does not say.
+    """Return the scheme of the server that answers at a TCP address; "" if it does not identify itself.
 
     MySQL speaks first, with a packet whose fifth byte is the protocol's version, 10, or 255 for an error. PostgreSQL
     answers SSLRequest with one letter.
@@ -45,9 +46,9 @@ def scheme(address: Address) -> str:
 
 
 def may_be_here(address: Address) -> bool:
-    """Return whether the address is a socket or one of this host's own; then a tunnel may still lead elsewhere.
+    """Return whether the address is a socket or an address of this host; even so, a tunnel may lead to another host.
 
-    A name that cannot be resolved may be this host's.
+    Return True also for a name that cannot be resolved.
     """
     if address.socket:
         return True
@@ -59,7 +60,7 @@ def may_be_here(address: Address) -> bool:
 
 
 def _is_ours(family: int, place: tuple[object, ...]) -> bool:
-    """Return whether an interface of this host has the address: another host's cannot be bound."""
+    """Return whether an interface of this host has the address: only then can a socket be bound to it."""
     with suppress(OSError), sockets.socket(family, sockets.SOCK_DGRAM) as probe:
         probe.bind((place[0], 0, *place[2:]))
         return True

@@ -1,1 +1,1 @@
-"""The base of all ways to work with a server, and the host of servers that run already, for all families."""
+"""The code that works with servers: the common base, and the part for already running servers, for all families."""

@@ -1,8 +1,8 @@
-"""The pre-flight of runs on a server that bufferlab did not start: the findings, and the settings that can never work.
+"""The checks before runs on a server that bufferlab did not start, and the settings that can never work there.
 
-Every statement only asks. docs/existing-server.md lists the refusals; a test tries each. Each run repeats the checks
-of settings that can never work (`running`). A setting that such a server cannot meet is a caveat of each run. A setting
-that it could meet, but does not, is a confound, which fails the check of that name.
+Every statement only reads. docs/existing-server.md lists the refusals; a test tries each. Each run repeats the checks
+of settings that can never work (`running`). A setting that such a server cannot support is a caveat of each run. A
+setting that the server could have but does not is a confound, which fails the check of that name.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ from bufferlab.units import UnitError, format_bytes
 
 @dataclass(frozen=True)
 class Others:
-    """The number of other people's connections: before a run's drivers began, and after they ended."""
+    """The number of other clients' connections: before a run's drivers began, and after they ended."""
 
     before: int
     after: int
     busy: int | None
-    """How many connections of `after` sent a statement since the drivers began; None: the account may not see that."""
+    """How many connections of `after` sent a statement since the drivers began; None if the account may not see it."""
 
     @property
     def confounds(self) -> list[str]:
-        """Return the sentence on connections that may have used the pool, if any did."""
+        """Return a sentence on connections that may have used the pool; [] if none did."""
         most = max(self.before, self.after)
         if most and self.busy is None:
             return [f"{most} other connections were open: what they asked for is in the counters too"]
@@ -48,7 +48,7 @@ class Others:
 
     @property
     def caveats(self) -> list[str]:
-        """Return the sentence on other connections if some were open and none asked for anything; else []."""
+        """Return a sentence on other connections if some were open but none sent a statement; else []."""
         most = max(self.before, self.after)
         return [f"{most} other connections were open and asked for nothing"] if most and not self.confounds else []
 
@@ -56,7 +56,7 @@ class Others:
 def caveats(
     others: Others, told: ReadBack, asked: Collection[str], as_found: Collection[str], job: Mapping[str, Any]
 ) -> list[str]:
-    """Return the sentences on the guarantees that a run on a user's server lacks, and on settings left as found."""
+    """Return sentences on guarantees that a run on a user's server lacks, and on settings that were left as found."""
     said = ["the server is not bufferlab's own: its counters are of everything it did, and pages lie where it put them"]
     said += others.caveats
     if job["warm_up"]["max_transactions"] == 0:
@@ -68,16 +68,16 @@ def caveats(
 
 
 def confounds(others: Others, told: ReadBack, asked: Collection[str]) -> list[str]:
-    """Return the sentences on other connections that were used, and on settings that this server could have met.
+    """Return sentences on other connections that were active, and on settings that this server could have but does not.
 
-    `told` compares the server's values with those asked for.
+    `told` compares the server's values with the requested ones.
     """
     unasked = {words for name, words in told.standing.items() if name not in asked}
     return [*others.confounds, *(words for words in told.confounds if words not in unasked)]
 
 
 def asked_of(family: Family, knobs: Values) -> dict[str, Native]:
-    """Return the knobs that were asked for. bufferlab's own defaults are not applied to a user's server."""
+    """Return the knobs that the user set. bufferlab's own defaults do not apply to a user's server."""
     declaration = family.declaration
     defaults = values_of(declaration.defaults())
     kept = (declaration.results.pool, declaration.page_knob)
@@ -85,7 +85,7 @@ def asked_of(family: Family, knobs: Values) -> dict[str, Native]:
 
 
 def require_no_program(job: Mapping[str, Any]) -> None:
-    """Raise EngineFailure for a job of an external program."""
+    """Raise EngineFailure for a job that needs an external load generator."""
     if job.get("program"):
         raise EngineFailure(
             "usage",
@@ -96,7 +96,7 @@ def require_no_program(job: Mapping[str, Any]) -> None:
 
 
 def refuse_host_settings(asked: Values) -> None:
-    """Raise EngineFailure for settings of the server's host, which may not be this one."""
+    """Raise EngineFailure for settings of the server's host, which may be another host."""
     for knob, unset in (("memory_limit", "off"), (READ_AHEAD, AS_IS), ("storage_engine", "innodb")):
         if asked.get(knob, unset) != unset:
             what = f"{knob} is set around servers that bufferlab starts, not around one that runs already"
@@ -104,7 +104,7 @@ def refuse_host_settings(asked: Values) -> None:
 
 
 def require_made_with(family: Family, told: Mapping[str, str], asked: Values, address: Address) -> None:
-    """Raise EngineFailure unless the server, with the variables `told`, was made with the asked settings."""
+    """Raise EngineFailure unless the server, with the variables `told`, was initialised with the requested settings."""
     for knob, (variable, words) in family.running.made_with.items():
         has = told[variable]
         if str(asked.get(knob, has)) != has:
@@ -113,7 +113,7 @@ def require_made_with(family: Family, told: Mapping[str, str], asked: Values, ad
 
 
 def other_settings(family: Family, differing: Mapping[str, Collection[Difference]], address: Address) -> EngineFailure:
-    """Return the failure that names the settings with other values on the server, each with every value asked for."""
+    """Return the failure that names the settings with other values on the server, and all their requested values."""
     knobs = family.declaration.by_name()
     sizes = {name for name, knob in knobs.items() if knob.unit == "bytes"}
     said, as_it_has = [], []
@@ -133,7 +133,7 @@ def other_settings(family: Family, differing: Mapping[str, Collection[Difference
 
 
 def _own(knob: Knob | None, has: str) -> str | None:
-    """Return the value by which a run asks for the server's value; None if the knob cannot have it."""
+    """Return the knob's value that stands for the server's own value; None if the knob has no such value."""
     if knob is None:
         return has
     try:
@@ -154,7 +154,7 @@ _ALWAYS_NULL = "the server's process and device, the page cache, the pages of tr
 
 
 def checks(family: Family, address: Address, found: Build, wanted: Wanted) -> Iterator[ServerCheck]:
-    """Yield the findings at the server, in a reader's order. Changes nothing.
+    """Yield the results of checking the server, in a reader's order. Changes nothing.
 
     The client's exceptions (FAILURES) may pass through.
     """
@@ -226,7 +226,7 @@ def _space(facts: Survey, load_bytes: int | None) -> ServerCheck:
     if not load_bytes:
         return ServerCheck("space", True, what)
     what += f", about {format_bytes(load_bytes)} to load"
-    # A load drops the tables of an earlier load, so their bytes count as free.
+    # A load first drops the tables of an earlier load, so their bytes count as free.
     if free + (facts.schema_bytes or 0) < load_bytes:
         return ServerCheck("space", False, what, "make room, or ask for less data", "environment")
     return ServerCheck("space", True, what)
@@ -253,7 +253,7 @@ def _settings(family: Family, address: Address, found: Build, facts: Survey, wan
     with closing(family.connect(address, family.system_database)) as connection:
         for asked in each:
             for name, difference in family.running.differing(connection, found, asked).items():
-                if name not in family.running.made_with:  # Another check names the settings in `made_with`.
+                if name not in family.running.made_with:  # Another check reports the settings in `made_with`.
                     differing.setdefault(name, {})[difference] = None
     if differing:
         error = other_settings(family, differing, address)
@@ -262,7 +262,7 @@ def _settings(family: Family, address: Address, found: Build, facts: Survey, wan
 
 
 def _tried(name: str, require: Callable[[], str | None]) -> ServerCheck:
-    """Call the function and return its answer as a check; after a failure, return a check that refuses."""
+    """Call the function and return its answer as a check; after an EngineFailure, return a check that refuses."""
     try:
         return ServerCheck(name, True, require() or "")
     except EngineFailure as error:
@@ -270,7 +270,7 @@ def _tried(name: str, require: Callable[[], str | None]) -> ServerCheck:
 
 
 def _free_bytes(facts: Survey) -> int | None:
-    """Return the free bytes where the server's data are; None if this host cannot see them."""
+    """Return the free bytes on the device of the server's data; None if this host cannot see it."""
     if facts.is_here and facts.data_folder:
         with suppress(OSError):
             return shutil.disk_usage(facts.data_folder).free

@@ -1,8 +1,9 @@
-"""Loads, runs and checks in one schema of a server that bufferlab did not start and must leave as it was.
+"""Loads, runs and checks in one schema of a server that bufferlab did not start and must leave unchanged otherwise.
 
 The "database" that `execute` caches and copies is a folder with one small file, which names the server and the data
 loaded there. Before a run the data are loaded again if an earlier run wrote to them; the report says which data a run
-began with. `Host` is also the base of the host for private servers: it has the request to stop, and the core's job.
+began with. `Host` is also the base class for private servers: it handles the request to stop, and builds the core's
+job.
 """
 
 from __future__ import annotations
@@ -44,26 +45,26 @@ from bufferlab.errors import DataFileError, EnvironmentLackingError
 from bufferlab.knob import Values
 
 _NOT_THE_CORES = ("database", "knobs", "program")
-"""Entries of a job that the core must not get."""
+"""The entries of a job that are not passed on to the core."""
 
 
 class Host:
-    """A way to work with servers of a family. `load`, `run` and `check` are called in the worker."""
+    """The base for work with servers of a family. `load`, `run` and `check` are called in the worker."""
 
     def __init__(self, family: Family, cancelled: threading.Event | None = None) -> None:
         self.family, self.cancelled = family, cancelled or threading.Event()
 
     def require_not_cancelled(self) -> None:
-        """Raise EngineFailure when a stop was asked for."""
+        """Raise EngineFailure if `cancel` was called."""
         if self.cancelled.is_set():
             raise EngineFailure("interrupted", "stopped on request")
 
     def patience(self, on_event: OnEvent) -> OnWait:
-        """Return the function that is called while a server is waited for; it raises once a stop was asked for."""
+        """Return the function that is called during a wait for a server; it raises after `cancel` was called."""
         return patience(on_event, self.cancelled.is_set)
 
     def load_job(self, job: Mapping[str, Any], address: Address) -> dict[str, Any]:
-        """Return the core's job of a load: the workload, the server's address, and the threads."""
+        """Return the core's job for a load: the workload, the server's address, and the threads."""
         return {
             "target": self.family.target(address),
             "workload": dict(job["workload"]),
@@ -74,7 +75,7 @@ class Host:
     def run_job(
         self, job: Mapping[str, Any], address: Address, frames: int, *, pid: int | None = None, data: str | None = None
     ) -> dict[str, Any]:
-        """Return the core's job of a run: the given entries, the address, and process and data of a server of ours."""
+        """Return the core's job for a run: the given entries, the address, and a private server's PID and data."""
         return {
             **{name: value for name, value in job.items() if name not in _NOT_THE_CORES},
             "target": self.family.target(address),
@@ -88,14 +89,17 @@ class Host:
 
 WRITABLE = "it is a standby, or set to read only: name its primary, or a server that may be written"
 CLEAN, LOADING, WRITTEN = "clean", "loading", "written"
-"""The states of the data in a schema: as loaded, a load not finished, changed by a run."""
+"""The states of the data in a schema: as loaded, load not completed, changed by a run."""
 _FILE = "existing.json"
 _FORMAT = "bufferlab-existing-server"
 _SETTLE_SECONDS = 2.0
 _LOCK_SECONDS = 5.0
-"""How many seconds to wait for a schema's lock, whose holder may be ending."""
+"""How many seconds to wait for a schema's lock, whose owner may be about to end."""
 _OURS = 2
-"""Our connections while others are counted: the one that asks, and the one that holds the schema's lock."""
+"""The number of bufferlab's connections while others are counted.
+
+They are the one that queries and the one that holds the schema's lock.
+"""
 
 
 def is_existing(database: Path) -> bool:
@@ -104,17 +108,17 @@ def is_existing(database: Path) -> bool:
 
 
 class RunningHost(Host):
-    """The host of servers that run already; it holds no connection between calls.
+    """The work on already running servers; it holds no connection between calls.
 
-    It holds the schema's lock (`locked`) while it claims and marks the schema, and while the core loads and drives.
-    The client's exceptions (FAILURES) may pass through the family: `_explained` turns them into an
-    EngineFailure with the hint of `Family.needs`.
+    It holds the schema's lock (`locked`) while it claims and marks the schema, and while the core loads and runs. The
+    client's exceptions (FAILURES) may pass through the family: `_explained` turns them into an EngineFailure with the
+    hint of `Family.needs`.
     """
 
     def build(self, knobs: Mapping[str, Any]) -> Build:
         """Ask the server for its version; return it as a build named by the URL, with no files.
 
-        Raises EnvironmentLackingError when it cannot be reached, or is of another engine.
+        Raises EnvironmentLackingError if it cannot be reached, or is of another engine.
         """
         url = str(knobs["server"])
         told, found = self._version(url)
@@ -124,7 +128,10 @@ class RunningHost(Host):
         return Build(url, found, re.split(r"[-\s]", told)[0], Path("/"), None)
 
     def flavour_of(self, url: str) -> Flavour:
-        """Ask the server which of the family's flavours it is. Raises EnvironmentLackingError when it does not say."""
+        """Return the family's flavour to which the server belongs.
+
+        Raises EnvironmentLackingError if it does not say.
+        """
         return self._version(url)[1]
 
     def _version(self, url: str) -> tuple[str, Flavour]:
@@ -142,11 +149,11 @@ class RunningHost(Host):
             raise
 
     def _looked_at(self, url: str) -> Address:
-        """Return the address of a server for a look, whose questions have less time than those of a run."""
+        """Return the address with shorter time limits, for examining the server before a run."""
         return replace(self.parse(url), most_seconds=LOOK_SECONDS, until_s=time.monotonic() + LOOK_LASTS_SECONDS)
 
     def check_directory(self, directory: Path, knobs: NativeKnobs) -> list[HostCheck]:
-        """Return one passed check: a run on such a server needs nothing of the directory."""
+        """Return one passed check: a run on such a server needs nothing from the directory."""
         return [HostCheck("server", True, "a server that bufferlab did not start: its files are its own affair")]
 
     def parse(self, url: str) -> Address:
@@ -157,8 +164,8 @@ class RunningHost(Host):
     def locked(self, address: Address) -> Iterator[None]:
         """Context manager in which no other run of bufferlab, on any host, uses the schema.
 
-        The server ties the lock to a connection, so the lock ends with us. Raises EngineFailure while another run has
-        it.
+        The server ties the lock to a connection, so the lock ends with this process. Raises EngineFailure while another
+        run has it.
         """
         with closing(self.family.connect(address, self.family.system_database)) as connection:
             if not self.family.running.lock(connection, address.schema, _LOCK_SECONDS):
@@ -167,7 +174,7 @@ class RunningHost(Host):
             yield
 
     def preflight(self, url: str, wanted: Wanted) -> list[ServerCheck]:
-        """Return the findings at the server, without any change to it (`Behaviour.preflight`)."""
+        """Return the results of checking the server, without changing it (`Behaviour.preflight`)."""
         address, found = self._looked_at(url), self.build({"server": url})
         with self._explained_here(address):
             return list(preflight.checks(self.family, address, found, wanted))
@@ -201,9 +208,9 @@ class RunningHost(Host):
         return {**loaded, "place": address.place}
 
     def run(self, job: Mapping[str, Any], on_event: OnEvent) -> dict[str, Any]:
-        """Do one run with the server's settings: load the data again if a run changed them, and let the core drive.
+        """Do one run with the server's settings: load the data again if a run changed them, and let the core run.
 
-        Raises EngineFailure when the server has other settings than asked for, or one changes during the run.
+        Raises EngineFailure if the server has other settings than requested, or one changes during the run.
         """
         family, database, knobs = self.family, Path(job["database"]), job["knobs"]
         asked = asked_of(family, knobs)
@@ -245,7 +252,7 @@ class RunningHost(Host):
     def check(self, job: Mapping[str, Any], on_event: OnEvent) -> dict[str, Any]:
         """Check the consistency conditions in the schema after the run; return {seconds, conditions}.
 
-        Raises DataFileError when the schema no longer holds the run's data.
+        Raises DataFileError if the schema no longer holds the run's data.
         """
         database = Path(job["database"])
         note, address = self._note(database, {})
@@ -281,7 +288,7 @@ class RunningHost(Host):
     def _prepare_data(
         self, address: Address, note: Mapping[str, Any], job: Mapping[str, Any], on_event: OnEvent
     ) -> str:
-        """Load the rows again unless they are as loaded; return the report's sentence on the data before the run."""
+        """Load the rows again if a run changed them; return the report's sentence on the data before the run."""
         mark = self._marked(address)
         whole = require_as_loaded(self._objects(address), mark, address, self.family.form)
         if mark is None or not whole or (mark.data_id, mark.state) != (note["data_id"], CLEAN):
@@ -309,22 +316,22 @@ class RunningHost(Host):
             return self.family.running.marked(connection, address.schema)
 
     def _told_to_a_new_connection(self, address: Address, found: Build, knobs: Values) -> ReadBack:
-        """Return the settings of a connection opened now: older connections may keep values from before a change."""
+        """Return the settings that a new connection sees: older connections may keep values from before a change."""
         with closing(self.family.connect(address)) as fresh:
-            # A setting that was not asked for is no confound, even if it differs from its default; `_as_found` names
-            # it.
+            # A setting that the user did not set is no confound, even if it differs from its default; `_as_found`
+            # reports it.
             of_asked = self.family.read_back(fresh, found, asked_of(self.family, knobs))
             actual = self.family.read_back(fresh, found, knobs).actual
             return replace(of_asked, actual=actual)
 
     def _as_found(self, told: ReadBack, knobs: Values) -> list[str]:
-        """Return the knobs that were not asked for and whose value on the server differs from bufferlab's default."""
+        """Return the knobs that the user did not set and whose server value differs from bufferlab's default."""
         asked = asked_of(self.family, knobs)
         return [name for name, value in knobs.items()
                 if name not in asked and name != "server" and told.actual.get(name, value) != value]  # fmt: skip
 
     def _others(self, connection: Any) -> int:
-        """Count other people's connections, after waiting up to _SETTLE_SECONDS for our ended connections to go."""
+        """Wait up to _SETTLE_SECONDS for our ended connections to disappear; then count other clients' connections."""
         deadline = time.monotonic() + _SETTLE_SECONDS
         while True:
             others = max(0, self.family.running.clients(connection) - _OURS)
@@ -346,7 +353,7 @@ class RunningHost(Host):
 
     @contextmanager
     def _explained(self, address: Address) -> Iterator[None]:
-        """Turn the client's errors into an EngineFailure that quotes the server and names the needed rights."""
+        """Turn the client's errors into an EngineFailure that quotes the server and names the required rights."""
         try:
             yield
         except FAILURES as error:
@@ -356,16 +363,16 @@ class RunningHost(Host):
             hint = WRITABLE if read_only else self.family.running.needs.format(schema=address.schema)
             raise EngineFailure("environment", what, address.place, hint) from error
         except EngineFailure as failure:
-            # The family's hint names a right that the account lacks, but no right lets it write to a read-only server.
+            # The family's hint names a missing right, but no right allows writing to a read-only server.
             if (cause := failure.__cause__) and self.family.running.is_read_only(cause):
                 raise EngineFailure(failure.kind, failure.what, failure.where, WRITABLE) from failure
             raise
 
     @contextmanager
     def _explained_here(self, address: Address) -> Iterator[None]:
-        """Turn the client's errors, and answers that do not fit their question, into an EnvironmentLackingError.
+        """Turn the client's errors, and answers that do not fit their query, into an EnvironmentLackingError.
 
-        Used outside of a worker only, where bufferlab just asks the server.
+        It is used only outside of a worker, where bufferlab just queries the server.
         """
         try:
             with self._explained(address):
@@ -377,7 +384,10 @@ class RunningHost(Host):
 
     @contextmanager
     def _signs_of_life(self, on_event: OnEvent, what: str, address: Address) -> Iterator[None]:
-        """Send signs of life while the server answers. Raises EngineFailure when it does not: we cannot kill it."""
+        """Send signs of life while the server answers.
+
+        Raises EngineFailure if it stops answering: bufferlab cannot kill it.
+        """
         with signs_of_life(on_event, what, lambda: self._listen(address)):
             yield
 
@@ -389,7 +399,7 @@ class RunningHost(Host):
 
 
 def _require_same(before: ReadBack, after: ReadBack, address: Address) -> None:
-    """Raise EngineFailure when settings changed during the run: its report would name wrong values."""
+    """Raise EngineFailure if settings changed during the run: its report would name wrong values."""
     changed = [f"{name} from {value} to {after.actual.get(name)}"
                for name, value in before.actual.items() if after.actual.get(name) != value]  # fmt: skip
     if changed:
