@@ -106,7 +106,7 @@ def _response(point: PointRuns) -> _Response | None:
 
 
 def _together(latency: pl.DataFrame) -> pl.DataFrame:
-    """Return the buckets of response times in the measured window, with all transaction types named "all"."""
+    """Return the histogram buckets of response times in the measured window, with all transaction types named "all"."""
     import polars as pl
 
     of_window = (pl.col("time") == "response") & ~pl.col("transaction_type").str.contains(".", literal=True)

@@ -1,8 +1,8 @@
 """Fits tables to the width of an A4 page: gives columns their widths, and changes tables of too many columns.
 
 Such a table gets its rows and columns exchanged, or is split. No cell is clipped and no number is broken: a column is
-at least as wide as its longest part that may not be broken. Widths are estimated from the letters, and rather too
-large, because only Typst knows the font.
+at least as wide as its longest part that may not be broken. Widths are estimates from the letters, too large rather
+than too small, because only Typst knows the font.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ WIDTH_PT = 481.0
 SIZES_PT = (8.0, 7.0)
 #: The padding of a cell, both sides together.
 ROOM_PT = 7.0
-#: The most letters of a word that is never broken. Longer ones are paths, hashes, and lists without blanks.
+#: The most letters of a word that is never broken. Longer words are paths, hashes, or lists without blanks.
 _LONGEST_WORD = 22
 #: The length of lines, in letters, that a column of text gets if there is room.
 _LINE = 60
