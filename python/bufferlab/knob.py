@@ -149,7 +149,7 @@ class Knob:
 
     @classmethod
     def _row(cls, kind: KnobKind, name: str, meaning: str, unit: str, ending: str, more: Attributes) -> Knob:
-        """Declare a knob of a kind. Its `spelling` is by default name plus `ending`; {} stands for the name."""
+        """Declare a knob of a kind. `spelling`, in which {} stands for the name, defaults to the name plus `ending`."""
         more["spelling"] = more.get("spelling", f"{{}}{ending}").format(name)
         return cls(name=name, kind=kind, unit=unit, meaning=meaning, **more)
 

@@ -158,7 +158,7 @@ class Mark:
 
 @dataclass(frozen=True)
 class Band:
-    """A shaded area between two lines, in the colour of a series, in place of the intervals' bars at its dots."""
+    """A shaded area between two lines, in a series' colour. It replaces the intervals' bars at the series' dots."""
 
     xs: tuple[float, ...]
     lows: tuple[float, ...]

@@ -95,7 +95,7 @@ class Axis:
     is_log: bool
     label: str
     ticks: tuple[str, ...]
-    """The labels of the points in order. An axis of words has its places from them."""
+    """The labels of the points in order. On an axis of words they decide the places."""
 
     @classmethod
     def of(cls, analysis: Analysis, points: Sequence[PointRuns]) -> Axis:

@@ -46,7 +46,7 @@ LARGEST_POOL = 1 << 28
 YARDSTICK = "lru"
 FLOOR = "opt"
 UNFILLED_LIMIT = 0.2
-"""The largest part of the filling needed before the window that may be missing, as a share of what the window fills.
+"""How much of the filling that a model needs before the window may be missing, relative to the filling in the window.
 Within this limit predictions were within 3.5 % (docs/prediction.md)."""
 _HIDDEN_LIMIT = 0.001
 

@@ -140,7 +140,7 @@ def banners(analysis: Analysis) -> list[Banner]:
 
 
 def _failed_checks(analysis: Analysis) -> Banner:
-    """Return a banner with the number of failed checks, the numbers that they put in doubt, and those that stand."""
+    """Return a banner with the failed checks, the numbers that they put in doubt, and the numbers not affected."""
     failed = numbers_in_doubt.failed(analysis.checks)
     made = sum(check.status != "not_applicable" for check in analysis.checks)
     said = [f"{len(failed)} of {words.plural(made, 'check')} failed."]
@@ -224,8 +224,8 @@ def _of_group(analysis: Analysis, group: Group, metric: str) -> str | None:
 def _count(analysis: Analysis, group: Group, metric: str) -> Iterator[str]:
     """If `metric` is a time or rate, yield a sentence on one count that the workload compares: counts scatter less.
 
-    Of several counts, those without a doubt come first, then those with a resolved change from the first point to the
-    last, then those of the database: the device's counts include requests of other programs.
+    If there are several counts, prefer those without a doubt, then those with a resolved change from the first point to
+    the last, then those of the database: the device's counts include requests of other programs.
     """
     if not analysis.metric(metric).is_timed:
         return

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 Status = Literal["ok", "running", "failed", "interrupted", "lost", "cannot_say"]
 """How a command's work ended.
 
-Of a sweep: "running"; "failed" if a run failed; "interrupted" if a point has no run, or a user stopped its runs. Of a
-look at a server: "lost" if the server went away; "cannot_say" if no size of the pool could be judged.
+For a sweep: "running"; "failed" if a run failed; "interrupted" if a point has no run, or a user stopped its runs. For
+an observed server: "lost" if the server went away; "cannot_say" if no size of the pool could be judged.
 """
 
 

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, Group, RenderableType
     from rich.table import Table as RichTable
 
-#: The most rows of a sweep's table on a terminal. Longer ones would scroll the answer out of sight; reports have them.
+#: The most rows of a sweep's table on a terminal. Longer tables would scroll the answer out of view; the HTML page has
+#: all rows.
 _MOST_ROWS = 24
 _MAIN_TABLES = ("per-new-order", "per-transaction")
 #: The characters that rich puts between two columns, and at both edges of a table together.

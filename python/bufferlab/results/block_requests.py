@@ -1,7 +1,7 @@
 """Evaluates a trace of block requests: blkparse's counts, and the times from queueing or issue to completion.
 
 The functions take rows of block-trace.parquet and return values. The letters of actions are blktrace's: Q queued, X
-split, A remapped, G got a request, M/F merged behind/before another, I inserted, D issued to the driver, R requeued,
+split, A remapped, G got a request, M/F merged after/before another, I inserted, D issued to the driver, R requeued,
 C completed, P/U plugged/unplugged.
 """
 

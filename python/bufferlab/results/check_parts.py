@@ -47,7 +47,7 @@ FOREIGN_SERVER = "foreign_server"
 
 @dataclass(frozen=True)
 class Check:
-    """One check and its outcome, with the numbers behind it."""
+    """One integrity check and its outcome."""
 
     name: str
     title: str

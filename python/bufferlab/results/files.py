@@ -1,6 +1,6 @@
 """Reads, checks and writes the files of a sweep folder, which may be damaged, foreign or made to harm.
 
-The size of every file is bounded before it is taken into memory. A file with a fault raises DataFileError, which names
+The size of every file is checked before it is read into memory. A file with a fault raises DataFileError, which names
 the file. schema.py defines the documents' contents. This module calls write and fsync itself, so that a full disk
 gives an errno; a library's error would have only a sentence.
 """

@@ -316,7 +316,7 @@ class Prediction(_Strict):
     """Name of a speed -> counts of the replay at that speed; empty if no setting makes reads depend on speed."""
     lru: Replayed
     opt: Replayed | None = None
-    """The counts of OPT with `nominal_frames`; None for generated accesses, which are not kept, as OPT looks ahead."""
+    """The counts of OPT with `nominal_frames`; None for generated accesses: OPT looks ahead, but they are not kept."""
     writes: PredictedWrites | None = None
     """The predicted writes; None in earlier predictions, and for models and accesses that have none."""
     turnovers: float = Field(ge=0)

@@ -318,7 +318,7 @@ class StoredFile(_Strict):
 
 
 class StoredFailure(_Strict):
-    """The reason why a run did not end well: what happened, of which kind, where, and what to try."""
+    """The reason why a run did not end well: what happened, the kind of failure, where, and what to try."""
 
     kind: FailureKind
     what: str

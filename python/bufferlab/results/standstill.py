@@ -35,7 +35,7 @@ class Stretch:
 
 
 def limit_seconds(interval_s: float) -> float:
-    """Return the longest time in seconds between two signs of life that is not yet a standstill at this interval."""
+    """Return how many seconds may pass between two signs of life, at this sampling interval, without a standstill."""
     return max(MIN_SECONDS, MIN_INTERVALS * interval_s)
 
 

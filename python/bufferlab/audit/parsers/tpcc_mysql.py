@@ -250,7 +250,7 @@ class TpccParser:
             return True
         if match := _CHECK.match(text):
             log = self._log(place)
-            # Only percentages of the transaction mix have their limit in parentheses behind them.
+            # Only percentages of the transaction mix are followed by their limit in parentheses.
             (log.mix if match[3] else log.response)[match[1]] = ResponseCheck(place, float(match[2]), match[4] == "OK")
             return True
         if match := _TPMC.match(text):

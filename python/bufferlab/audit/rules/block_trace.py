@@ -45,7 +45,7 @@ def thousands_of_kib(case: Case) -> Iterator[AuditFinding]:
 
 
 def span(bounds: tuple[float, float], decimals: int, unit: float = 1) -> str:
-    """Return two bounds of a number as text, divided by `unit`: "1.25 to 1.26", or "1.25" if they print alike."""
+    """Return two bounds of a number as text, divided by `unit`: "1.25 to 1.26", or "1.25" if both print the same."""
     low, high = (f"{bound / unit:,.{decimals}f}" for bound in bounds)
     return low if low == high else f"{low} to {high}"
 

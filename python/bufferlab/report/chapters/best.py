@@ -24,7 +24,7 @@ from bufferlab.units import MIB, format_bytes
 def best(analysis: Analysis) -> Section | None:
     """Return the chapter: points that may be the best, and for sizes the benefit of each step per MiB.
 
-    The result is None if the axis is not a setting of the engine, or if nothing may be claimed.
+    The result is None if the axis is not a setting of the engine, or if no claim is allowed.
     """
     if not is_of_the_engine(analysis):
         return None

@@ -33,7 +33,7 @@ def hosts(analysis: Analysis) -> Section | None:
 
 
 def compared(analysis: Analysis) -> list[tuple[str, HostsCompared]]:
-    """Return (metric, how far hosts differ in it) for each metric on which the sweep may claim something."""
+    """Return (metric, how far hosts differ in it) for each metric on which claims are allowed."""
     host_of: dict[Hashable, Hashable] = {
         block: number for number, one in enumerate(analysis.sweep.hosts, 1) for block in one.blocks
     }

@@ -141,7 +141,7 @@ def _compared(sides: Sides, metric: str, method: Method, level: float) -> list[t
 def _scatter(sides: Sides, metric: str) -> dict[Hashable, float]:
     """Return the known scatter of one run's value, by side and matched point.
 
-    The result is {} for values of phases and for sweeps of several hosts, of which no scatter is known.
+    The result is {} for values of phases, and for sweeps of several hosts: their scatter is not known.
     """
     if phase_of(metric)[0] or sides.a.across_hosts or sides.b.across_hosts:
         return {}
@@ -223,6 +223,6 @@ def _context(sides: Sides, metric: str) -> list[Cell]:
 
 
 def _blocked(sides: Sides, metric: str) -> str | None:
-    """Return why nothing may be claimed of a metric, by the rules of each sweep's own report; None if it may."""
+    """Return why no claim on a metric is allowed, by the rules of each sweep's own report; else None."""
     analyses: list[Analysis] = sorted([sides.a, sides.b], key=lambda analysis: analysis.shortest_window_s or 0.0)
     return next(filter(None, (analysis.claim_blocked(metric) for analysis in analyses)), None)

@@ -58,7 +58,7 @@ class RuleAtPoint:
     low: float | None
     high: float | None
     reason: str | None
-    """The reason why the interval is missing; None if it is there."""
+    """The reason why the interval is missing; None if it exists."""
     runs_needed: int | None = None
     """The number of runs on each side that should decide the rule, estimated from the width of this interval.
 

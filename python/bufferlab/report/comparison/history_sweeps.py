@@ -64,7 +64,7 @@ class SweepTold:
     failed_checks: tuple[str, ...]
     """The titles of the checks that failed."""
     blocked: Mapping[str, str]
-    """Metric -> reason why nothing may be claimed of the metric in this sweep."""
+    """Metric -> reason why this sweep allows no claim on it."""
     like: Mapping[str, str]
     """Properties that must be the same in all sweeps: experiment, engine, workload, host. Settings are in `points`."""
     beside: Mapping[str, str]

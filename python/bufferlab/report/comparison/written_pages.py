@@ -88,7 +88,8 @@ def written(sides: Sides, unit: Work) -> Iterable[PointWrites]:
 def _bytes_of(point: PointRuns) -> str:
     """Return the name of the metric with the kernel's count of the bytes that the point's server wrote; "" without one.
 
-    Of a buffered file the kernel counts whole folios of the page cache as sent to storage.
+    For buffered files it is the count of write calls: the kernel counts whole folios of the page cache as sent to
+    storage.
     """
     if all(run.engine.reads_directly(run) for run in point.ok):
         return "storage_write_bytes"
