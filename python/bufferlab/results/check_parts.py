@@ -199,7 +199,7 @@ class EngineResults:
     log: str = ""
     """The metric of log bytes per unit of work; "" for the metric of the embedded engine's log."""
     device_reads: str = ""
-    """The count of pages read from the device, used if one budget of memory holds pool and page cache; "" for none."""
+    """The count of pages read from the device, used if pool and page cache share one memory limit; "" for none."""
     courses: frozenset[str] = frozenset()
     """The counters of which `Window.counts` keeps every sample, because some values need rates between samples."""
     knob_words: Mapping[str, SettingWords] = field(default_factory=dict)

@@ -83,7 +83,7 @@ def read_text(path: Path, hint: str = RESUME_HINT) -> str:
 
 
 def read_toml(path: Path, hint: str = RESUME_HINT) -> tuple[str, dict[str, Any]]:
-    """Return a TOML file's text and its tables. Raises DataFileError if it is malformed, and as `read_text` does."""
+    """Return a TOML file's text and its tables. Raises DataFileError if malformed, and `read_text`'s errors."""
     text = read_text(path, hint)
     with _reading(path, hint):
         return text, parse_toml(text)
@@ -348,7 +348,7 @@ def rename_to_free_name(temporary: Path, parent: Path, name: str, tries: int) ->
 
 
 def write_parquet(path: Path, frame: pl.DataFrame | pl.LazyFrame, metadata: Mapping[str, str]) -> None:
-    """Write a frame as Parquet and wait until it is on the disk. Raises OSError when the disk refuses."""
+    """Write a frame as Parquet and wait until it is on disk. Raises OSError if the write fails."""
     import polars as pl
 
     with path.open("wb") as file:

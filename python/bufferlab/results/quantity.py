@@ -31,7 +31,7 @@ _SINGULAR = {"batches": "batch", "searches": "search"}
 
 
 class UnitMismatchError(AssertionError):
-    """The error of a formula whose units do not fit each other or the declared unit: a bug, raised at import."""
+    """The error for a formula whose units do not fit each other or the declared unit: a bug, raised at import."""
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from bufferlab.slow_log.transactions import By, Kind, Tally, Transactions
 
 _HINT = "give a slow query log of MySQL, MariaDB or Percona Server, written as a file (log_output = FILE)"
 _OF_PARTS = ("without an end", "in a transaction without an end")
-"""Those reasons for leaving statements out which show that the log does not have everything that ran."""
+"""The reasons for leaving out a statement that show that the log lacks some statements that ran."""
 
 
 @dataclass(frozen=True)

@@ -96,7 +96,7 @@ def compare(
     context: Sequence[Cell] = (),
     known_scatter: Mapping[Hashable, float] | None = None,
 ) -> Comparison:
-    """Compare the two sides at every match; `level` is that of a single comparison (see `single_level`).
+    """Compare the two sides at every match; `level` is the confidence level of one comparison (see `single_level`).
 
     `context` holds further (point, key, value) rows of the same sweep, which help to estimate the noise.
     `known_scatter` has ("a" or "b", name of the match) -> standard deviation of one run's value, if it is known before

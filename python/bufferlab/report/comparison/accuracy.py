@@ -102,7 +102,7 @@ class StepAccuracy:
 
     @property
     def right(self) -> bool | None:
-        """Return whether the model has the step's sign; None where the measured sweep does not resolve it."""
+        """Return whether the model has the step's sign; None if the measured sweep does not resolve it."""
         return None if self.measured == "not resolved" else self.measured == self.predicted
 
 
@@ -168,7 +168,7 @@ class Accuracy:
 
     @property
     def regret(self) -> float | None:
-        """Return by what share the chosen point reads more than the best one; None where nothing can be chosen."""
+        """Return by what share the chosen point reads more than the best one; None if nothing can be chosen."""
         return _error(self.chosen.measured.value, self.best.measured.value) if self.chosen else None
 
 

@@ -147,7 +147,7 @@ def _without_errors(accuracy: Accuracy) -> str:
 
 
 def _errors_table(accuracy: Accuracy) -> Table:
-    """Return the short table of errors, which stands next to the figure."""
+    """Return the short table of errors, which is shown next to the figure."""
     rows = ((one.label, words.signed_share(one.error), words.signed_share(one.lru_error)) for one in accuracy.points)
     return Table.of("errors-by-point", "Errors", ("<Point", "Model's error", "LRU's error"), rows)
 

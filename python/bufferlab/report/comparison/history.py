@@ -232,7 +232,7 @@ def could_find(series: HistorySeries) -> Verdict:
 
 
 def _events(series: Sequence[HistorySeries], sweeps: Sweeps) -> Iterator[HistoryEvent]:
-    """Yield the changes that one sweep can have brought together, in the order of the sweeps."""
+    """Yield the changes grouped by the sweep that may have caused them, in the order of the sweeps."""
     left = [step for one in series for step in one.steps]
     beside, found = changed_beside(sweeps.kept), []
     while left:

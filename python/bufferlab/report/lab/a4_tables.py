@@ -25,7 +25,7 @@ ROOM_PT = 7.0
 _LONGEST_WORD = 22
 #: The length of lines, in letters, that a column of text gets if there is room.
 _LINE = 60
-#: A narrow table with at least this many rows is split, and its halves stand side by side.
+#: A narrow table with at least this many rows is split, and its halves are printed side by side.
 _LONG = 14
 #: The room between the halves of a split table.
 GUTTER_PT = 14.0
@@ -45,7 +45,7 @@ class Grid:
     widths_pt: tuple[float, ...]
     size_pt: float
     in_halves: bool = False
-    """Whether the second half of the table stands next to its first half, because it is long and narrow."""
+    """Whether the table's second half is printed next to its first half, because it is long and narrow."""
     part: str = ""
     """The part of a table that was split by columns, such as "1/2"; "" for a whole table."""
 
