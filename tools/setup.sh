@@ -323,8 +323,8 @@ compile() (
     exec maturin develop --release --locked --skip-install >&2
 )
 
-# Install the built extension with pip, which runs maturin from PATH. --no-deps: pip must not install packages other than
-# those of the lock file.
+# Install the built extension with pip, which runs maturin from PATH. --no-deps: pip must not install packages other
+# than those of the lock file.
 install_native() (
     cd "$ROOT"
     export PATH=$VENV/bin:$PATH VIRTUAL_ENV=$VENV PYO3_PYTHON=$VENV/bin/python
