@@ -154,7 +154,7 @@ def wrong_samples(samples: pl.DataFrame, raw: Mapping[str, Metric]) -> str | Non
 
 @cache
 def _rules_of_samples(kinds: tuple[tuple[str, str], ...]) -> tuple[tuple[pl.Expr, str], ...]:
-    """Return each fault of a row with its words. To write the rules down takes as long as to check them."""
+    """Return (test for a faulty row, message). Cached, because building the tests takes as long as applying them."""
     import polars as pl
 
     kind = pl.col("metric").replace_strict(dict(kinds), default=None, return_dtype=pl.String)

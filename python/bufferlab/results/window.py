@@ -148,7 +148,7 @@ class Window:
 def _gaps(samples: pl.DataFrame, phase: str, counts: Course) -> Gaps | None:
     import polars as pl
 
-    # One query for both, as in `_course`: the columns themselves do the rest.
+    # One query for both columns, because a query has a fixed cost (see `_course`). Methods of the columns do the rest.
     inside = samples.select("t_s", of_phase=pl.col("phase") == phase, between=pl.col("edge").is_null())
     times, between = (inside["t_s"].filter(inside[rows]).unique().sort().to_list() for rows in ("of_phase", "between"))
     return gaps_of(times, usual_interval(between), counts.get(PULSE, ()))
@@ -181,7 +181,7 @@ def _counts(samples: pl.DataFrame, phase: str, courses: frozenset[str]) -> Cours
 
     wanted = (pl.col("phase") == phase) & pl.col("metric").is_in(sorted(courses)) & pl.col("count").is_not_null()
     found: dict[str, dict[float, int]] = {}
-    # Few rows are wanted of many; to group them in a query takes longer than this loop.
+    # Only a few of many rows are needed. To group them in a query would take longer than this loop.
     for metric, t_s, count in samples.filter(wanted).select("metric", "t_s", "count").iter_rows():
         summed = found.setdefault(metric, {})
         summed[t_s] = summed.get(t_s, 0) + count

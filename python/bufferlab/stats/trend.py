@@ -162,7 +162,7 @@ def _orders(ranks: tuple[int, ...]) -> tuple[int, Array]:
 def _double_ranks(table: Array) -> npt.NDArray[np.int64]:
     """Return twice the midrank of each value [block, point] in its block."""
     of, others = table[:, :, None], table[:, None, :]
-    # A rank is doubled by counting smaller values twice, and equal ones, the value itself among them, once.
+    # Twice the midrank is the number of smaller values, plus that of smaller or equal values (itself included), plus 1.
     return np.asarray((others < of).sum(axis=2) + (others <= of).sum(axis=2) + 1, dtype=np.int64)
 
 
