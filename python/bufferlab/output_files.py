@@ -50,7 +50,7 @@ class _Place(NamedTuple):
     path: str
     """The path after following links."""
     found: os.stat_result | None = None
-    """The status of the file at the path; None if there is no file, or for a link that is not followed."""
+    """The status of the file at the path; None without a file, or for a link that is not followed."""
     is_output: bool = False
     """Whether standard output or standard error go to this file, so that the content is added to printed text."""
     no_link: int = os.O_NOFOLLOW

@@ -461,7 +461,7 @@ def _rest_label(point: PointRuns, apart: set[str], knob_words: Mapping[str, Sett
 def _of_servers(metric: metrics.Metric, log: str) -> str:
     """Return the name of the metric that replaces `metric` for a server, or `metric`'s own name.
 
-    A server has its own `log`, and its CPU time is that of its own process, not of the driver's.
+    A server has its own `log`, and its CPU time is that of its process, not of the driver's.
     """
     if metric.count == "wal_write_bytes" and metric.work:
         return metrics.per_work(log, metric.work)

@@ -188,7 +188,7 @@ class PointsPlot:
     names_at_ends: bool = False
     """Whether each series has its name at the end of its line, instead of in a legend."""
     title: str = ""
-    """The words that distinguish this panel from other panels of the same metric; "" if there are no others."""
+    """The words that distinguish this panel from other panels of the same metric; "" if it is the only one."""
     bands: tuple[Band, ...] = ()
     note: str = ""
     """A remark on all values, written above the axes, such as that differences are not resolved."""

@@ -1,4 +1,4 @@
-"""`bufferlab doctor`: lists what this host can measure, and what it cannot, with the reasons and remedies.
+"""`bufferlab doctor`: lists what this host can measure, what not, and the reasons and remedies.
 
 It makes the folders of data, cache and locks if they are missing, and writes and removes a probe file in them. It also
 undoes the changes of killed runs: it restores settings of the host, and removes instances in tracefs. It changes

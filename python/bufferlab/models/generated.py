@@ -98,7 +98,7 @@ class _Played:
     found: Replayed
     replays: dict[str, Replayed]
     speed: Verdict | None
-    """The doubt, if reads depend so much on the speed of the run that there is no prediction; else None."""
+    """The doubt, if no prediction is possible because reads depend too much on the speed of the run; else None."""
     verdicts: list[Verdict]
 
 
@@ -195,7 +195,7 @@ class Generated:
     def _played(
         self, planned: PlannedRun, point: GridPoint, pool: Pool, watch: Watch, beside: Sequence[Mapping[str, Any]]
     ) -> _Played:
-        """Generate one run of a point; replay it in the model's pool at each speed, and in the pools of `beside`."""
+        """Generate one run of a point; replay it in the model's pool at each speed, and in further pools."""
         names = self._times(pool)
         job = self._job(planned, point, pool, beside)
         told = _generated(job, _watching(watch, job["window_transactions"]))

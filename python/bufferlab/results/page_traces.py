@@ -248,7 +248,7 @@ class Touches(_Strict):
     gets: float = Field(ge=0)
     """The gets and creations of these pages for each transaction."""
     pages: dict[int, Annotated[float, Field(ge=0)]]
-    """Number of consecutive transactions -> mean number of distinct pages that so many transactions touch.
+    """Number of consecutive transactions -> mean number of distinct pages that they touch.
 
     Numbers larger than the window's have no entry.
     """

@@ -479,7 +479,7 @@ class StoredHost(_Open):
 
     host_id: str = ""
     boot_key: str = ""
-    """A key that tells apart booted systems with the same host_id, such as runners of a CI; "" in older sweeps."""
+    """A key that distinguishes booted systems with the same host_id, such as runners of a CI; "" in older sweeps."""
     noise: dict[str, StoredFloor] = {}
 
 

@@ -636,7 +636,7 @@ def _seal(document: Mapping[str, Any]) -> str:
 
 
 def _sealed(document: dict[str, Any]) -> bytes:
-    """Return the bytes of run.json with a hash of its own content, which reveals even a flipped bit in a number."""
+    """Return the bytes of run.json with a hash of the content, which reveals even a flipped bit in a number."""
     return json_bytes({**document, "seal": _seal(document)})
 
 

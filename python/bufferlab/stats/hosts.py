@@ -4,7 +4,7 @@ the differences between points.
 Each block that has all points gives one number: the mean of the logarithms of its values. The ratio of a host to the
 first host has Student's interval over their blocks. Its variance is that between the blocks of one host, pooled over
 all hosts (one-way analysis of variance). Blocks also differ in their transactions. So if each host measured only one
-block, there is no interval.
+block, the ratio has no interval.
 """
 
 from __future__ import annotations

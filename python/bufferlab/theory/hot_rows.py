@@ -89,7 +89,7 @@ def touched_pages(hot_rows: float, tree: Mapping[str, Any], rows: int, layout: L
 def predicted_knee(tree: Mapping[str, Any], rows: int, frames: float, layout: Layout) -> int | None:
     """Return the largest number of hot rows whose pages all fit: leaves, interior pages above them, the first page.
 
-    Return None if the whole table fits, so that there is no knee, and 0 if not even one row's pages fit.
+    Return None if the whole table fits, because there cannot be a knee, and 0 if not even one row's pages fit.
     """
 
     def fits(hot_rows: int) -> bool:

@@ -84,7 +84,7 @@ class WorkloadDeclaration:
     impossible: Callable[[Parameters], Impossible | None] | None = None
     """A function that returns the reason why parameters cannot be combined, or None if they can."""
     too_many: Callable[[Parameters, int], Impossible | None] | None = None
-    """A function that returns why so many connections cannot drive the workload, or None if they can."""
+    """A function that returns why that many connections cannot drive the workload, or None if they can."""
     settles_after: Callable[[Parameters], int] | None = None
     """A function that returns the number of transactions after which nearly every row that is read has been updated.
 

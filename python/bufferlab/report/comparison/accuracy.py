@@ -117,7 +117,7 @@ class Stretches:
     predicted: tuple[int, int]
     measured: tuple[int, int]
     differ: bool
-    """Whether the lengths differ so much that one side's window reads pages for the first time that the other side had
+    """Whether the lengths differ enough that one side's window reads pages for the first time that the other side had
     read before its window."""
 
 

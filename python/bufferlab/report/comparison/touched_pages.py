@@ -52,7 +52,7 @@ class TouchedPages:
     gets: TouchedPair
     """The gets and creations of these pages for each transaction."""
     pages: dict[int, TouchedPair]
-    """Number of consecutive transactions -> mean number of distinct pages that so many transactions touch."""
+    """Number of consecutive transactions -> mean number of distinct pages that they touch."""
 
 
 @dataclass(frozen=True)
