@@ -442,8 +442,7 @@ class SweepFolder:
     def changing(self, what: str) -> AbstractContextManager[None]:
         """Context manager for writing `what` into the folder.
 
-        Raises EnvironmentLackingError if the disk refuses. The error ends the sweep; its hint is the command to resume
-        it.
+        Raises EnvironmentLackingError if the disk refuses: that ends the sweep, and the hint is the command to resume.
         """
         return into(self.path, what, "earlier runs are kept", f"bufferlab run --resume {self.path}")
 
