@@ -1,15 +1,16 @@
-"""What `bufferlab advise` costs a server while it is attached: windows with and without it in turn, with intervals.
+"""Measures the cost of `bufferlab advise` to a server while attached: alternating windows with and without it.
 
     PYTHONPATH=python .venv/bin/python benches/advise_cost.py [--server mysql-5.7] [--pairs 8] [--seconds 60]
         [--pool-mib 1024] [--rows 8000000] [--rate R] [--state FILE]
 
-As root. One private server with a table of about twice its pool; eight connections in a closed loop select single rows
-of which some are hotter, and change a tenth. With `--rate` as many begin each second, in an open loop: production
-leaves processors free, and a closed loop none. Latency is then that of the answer, waiting included. Both windows of a
-pair have the same statements, and before each the same load runs until `advise` has attached, or would have. It records
-misses, its default tier, and stays attached for the whole window. All else must rest. With `--state`, each window is
-noted in FILE when it is done; the same command goes on with the pairs that are not whole. Prints a Markdown table, all
-intervals of 99 %. Processor time is that of the server's threads (schedstat).
+Needs root. One private server has a table of about twice its pool. Eight connections in a closed loop select single
+rows, some hotter than others; a tenth of the statements are updates. With `--rate`, R transactions begin per second in
+an open loop: as in production, this leaves processors free, which a closed loop does not. Latency is then the response
+time, waiting included. Both windows of a pair have the same statements, and before each window the same load runs until
+`advise` has attached, or would have. `advise` records misses, its default tier, and stays attached for the whole
+window. The machine must be otherwise idle. With `--state`, each finished window is stored in FILE, and the same command
+resumes with the incomplete pairs. Prints a Markdown table with 99 % intervals. Processor time is that of the server's
+threads (schedstat).
 """
 
 from __future__ import annotations
@@ -46,12 +47,13 @@ from bufferlab.results.store import latency_rows
 from bufferlab.units import MIB
 
 LEAD_S = 25
-"""`advise` looks for five seconds, waits for five more and then attaches; the rest is its start."""
+"""Seconds of load before the window: `advise` watches for 5 s, waits 5 s and then attaches; the rest is for its start.
+"""
 LEAST_WITHIN_S = 2
-"""An attachment lasts so much longer than the window at least: it began before the window."""
+"""The least number of seconds by which the attachment must be longer than the window, because it began before it."""
 LEVEL = 0.99
 THROUGHPUT, LATENCY = (0.95, 1.05), (0.8, 1.25)
-"""What the intervals must lie within; they must hold 1 too."""
+"""The limits between which the intervals of the ratios must lie. They must also contain 1."""
 PATIENCE_S = 10.0
 _WITHOUT_END = 2**53 - 1
 _SCRIPT = """\
@@ -72,7 +74,7 @@ _HEAD = ("server", "pairs", "transactions/s without", "with", "ratio", "within 0
 
 @dataclass(frozen=True)
 class Turn:
-    """A window that is wanted, as the file of what is done names it."""
+    """A window to measure, as the file of finished windows identifies it."""
 
     server: str
     pool_mib: int
@@ -81,28 +83,28 @@ class Turn:
     pair: int
     attached: bool
     rate_per_s: float = 0.0
-    """Transactions that begin each second; 0: each begins when the one before has ended."""
+    """Transactions that begin per second; 0 for a closed loop."""
 
 
 @dataclass(frozen=True)
 class Done:
-    """A window; times but `p999_us` are of each transaction."""
+    """The results of a window. Times are per transaction, except `p999_us`."""
 
     transactions_per_s: float
     p999_us: float
     cpu_us: float
-    """Of the server's threads."""
+    """Processor time of the server's threads."""
     foretold_us: float = 0.0
-    """Of the stops, by the rates that `advise` saw before it attached."""
+    """The cost of stops that `advise` predicted from the rates before it attached."""
     by_stops_us: float = 0.0
-    """Of the stops that came, each at the time that is told for one."""
+    """The cost of the stops that occurred, each with the time that `advise` assumes for one."""
     stops_per_s: float = 0.0
     recorder: float = 0.0
-    """Processors that the command itself took."""
+    """Processors that the command `advise` itself used."""
 
 
 def main() -> None:
-    """Load, take turns, print."""
+    """Load the table, measure the windows in turn, and print the table of results."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--server", default="mysql-5.7")
     parser.add_argument("--pairs", type=int, default=8)
@@ -132,7 +134,7 @@ def main() -> None:
 
 
 def turns(arguments: argparse.Namespace) -> Iterator[Turn]:
-    """Yield all windows in their order; who begins alternates from pair to pair."""
+    """Yield all windows in order. The side that goes first alternates from pair to pair."""
     for pair in range(arguments.pairs):
         for attached in (False, True) if pair % 2 else (True, False):
             asked = arguments.server, arguments.pool_mib, arguments.rows, arguments.seconds
@@ -140,7 +142,7 @@ def turns(arguments: argparse.Namespace) -> Iterator[Turn]:
 
 
 def whole_pairs(done: Mapping[Turn, Done]) -> dict[Turn, Done]:
-    """Return the windows whose other side is done too: both sides of a pair are of one server's life."""
+    """Return the windows whose pair is complete. Both windows of a pair must come from the same start of the server."""
 
     def pair(turn: Turn) -> tuple[Any, ...]:
         return (turn.server, turn.pool_mib, turn.rows, turn.seconds, turn.pair, turn.rate_per_s)
@@ -150,7 +152,7 @@ def whole_pairs(done: Mapping[Turn, Done]) -> dict[Turn, Done]:
 
 
 def measured(folder: Path, wanted: Sequence[Turn], warm_s: int) -> Iterator[tuple[Turn, Done]]:
-    """Yield windows of one server, in turn."""
+    """Start one server; yield the windows measured on it, in turn."""
     name, rows, pool_bytes = wanted[0].server, wanted[0].rows, wanted[0].pool_mib * MIB
     flavour: programs.Flavour = "mariadb" if "mariadb" in name else "mysql"
     family, database = InnodbFamily(flavour), folder / "database"
@@ -173,11 +175,11 @@ def measured(folder: Path, wanted: Sequence[Turn], warm_s: int) -> Iterator[tupl
 
 
 def window(server: PrivateServer, identity: data_folder.Identity, turn: Turn) -> Done:
-    """One window, with `advise` attached or without."""
+    """Measure one window, with `advise` attached or without."""
     if not turn.attached:
         return drive(server, identity, turn.rows, turn.pair + 1, LEAD_S, turn.seconds, turn.rate_per_s)
     url = f"mysql://{identity.user}@localhost?socket={server.socket}"
-    # It must not end by itself: it is told to, when the window is over.
+    # Give `advise` so much time that it does not end by itself: it gets SIGINT after the window.
     within_s = 2 * (LEAD_S + turn.seconds)
     command = [sys.executable, "-m", "bufferlab", "advise", url, "--within", f"{within_s}s", "--yes", "--json"]
     environment = {**os.environ, "BUFFERLAB_PASSWORD": identity.password}
@@ -195,7 +197,7 @@ def window(server: PrivateServer, identity: data_folder.Identity, turn: Turn) ->
 
 
 def with_cost(found: Done, told: Mapping[str, Any], seconds: float) -> Done:
-    """Add what `advise` tells of its cost. Raises SystemExit where it was not attached for the whole window."""
+    """Add the costs that `advise` reports. Raises SystemExit if it was not attached for the whole window."""
     attached, costs = told["attached"], told["cost"]
     if len(attached) != 1 or attached[0]["ended"] != "stopped" or attached[0]["seconds"] < seconds + LEAST_WITHIN_S:
         raise SystemExit(f"advise was not attached for the whole window: {attached}")
@@ -211,7 +213,7 @@ def drive(
     server: PrivateServer, identity: data_folder.Identity, rows: int, seed: int, lead_s: float, seconds: float,
     rate_per_s: float = 0.0,
 ) -> Done:  # fmt: skip
-    """Run the load for a time that counts for nothing, then for a window."""
+    """Run the load for `lead_s` seconds, which do not count, then for a window of `seconds`."""
     processors, spent_s = Processors(server.pid), []
 
     def hear(text: str) -> None:

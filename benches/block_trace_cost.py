@@ -1,13 +1,13 @@
-"""What a block trace costs the reads it watches: random reads with it and without it in turn, with intervals.
+"""Measures the cost of a block trace to the traced reads: alternating random reads with and without it.
 
     PYTHONPATH=python .venv/bin/python benches/block_trace_cost.py [--pairs 20] [--seconds 2] [--path /dev/sdb]
         [--every-step]
 
 Reads of 4 KiB with O_DIRECT and io_uring, at depth 1 and 16. Processor time is that of the whole host in the window,
-idle time and time waiting for I/O left out: the tracepoints run in whoever makes, issues and completes a request, and
-the thread that moves the kernel's pages is a part of it. Everything else must therefore rest. A trace that lost an
-event, or does not hold each read once as queued, issued and completed, ends the benchmark. Prints a Markdown table.
-Needs root. Without --path the device is a loop device over a file of 1 GiB that is made here.
+without idle time and time waiting for I/O: the tracepoints run in any process that makes, issues or completes a
+request, and the thread that copies the kernel's pages counts too. So the machine must be otherwise idle. The benchmark
+stops if a trace lost an event, or does not have each read once as queued, issued and completed. Prints a Markdown table
+with intervals. Needs root. Without --path the device is a loop device over a file of 1 GiB that this program makes.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ SIZE_BYTES = 4096
 DEPTHS = (1, 16)
 BUFFER_KIB = 8192
 AIM_US = 2.0
-"""Processor time a read."""
+"""The goal: the most processor time that the trace may add per read, in microseconds."""
 
 _RUN = """
 import json, sys
@@ -59,19 +59,19 @@ _BUSY = [f"cpu_{kind}_us" for kind in ("usr", "nice", "sys", "irq", "soft")]
 
 @dataclass(frozen=True)
 class Done:
-    """One run."""
+    """The results of one run."""
 
     reads_per_s: float
     busy_us: float
-    """The host's processor time for each read."""
+    """The host's processor time per read."""
     events: float
-    """Of the trace, for each read."""
+    """The trace's events per read."""
     reader_us: float
-    """Processor time of the thread that moves the kernel's pages, for each read."""
+    """Processor time, per read, of the thread that copies the kernel's pages."""
 
 
 def main() -> None:
-    """Run in turn, print."""
+    """Run both sides in turn, and print the table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--pairs", type=int, default=20)
     parser.add_argument("--seconds", type=float, default=2.0)
@@ -92,7 +92,7 @@ def main() -> None:
 
 
 def measure(path: Path, folder: Path, depth: int, arguments: argparse.Namespace) -> None:
-    """Pairs of runs at one depth, and their row."""
+    """Do the pairs of runs at one depth, and print their row."""
     pairs, seconds = arguments.pairs, arguments.seconds
     trace = {
         "spool": str(folder / "spool"),
@@ -119,7 +119,7 @@ def measure(path: Path, folder: Path, depth: int, arguments: argparse.Namespace)
 
 
 def run(path: Path, trace: dict[str, Any] | None, depth: int, seconds: float) -> Done:
-    """One run in a process of its own, traced if there is to be a trace."""
+    """Do one run in its own process, with a block trace if `trace` has the options of one."""
     job = job_of(path, SIZE_BYTES, depth, seconds)
     asked = {"job": {**job, "probes": {"block_trace": trace}}, "busy": _BUSY}
     done = subprocess.run(

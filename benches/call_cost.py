@@ -1,10 +1,10 @@
-"""What following a server's calls costs the calls themselves: loops in C with and without the recorder, in turn.
+"""Measures the cost of following a server's system calls to the calls: loops in C with and without the recorder.
 
     PYTHONPATH=python .venv/bin/python benches/call_cost.py [--rounds 8]
 
-Three loops of 200,000 calls, whose processor time the thread itself reads: pread64 in the process that is followed,
-pread64 in another one, getppid in another one. The difference is what the recorder adds, with its 95 % interval over
-the rounds. All else must rest. Needs root and a C compiler. Prints a Markdown table.
+Three loops of 200,000 calls, whose threads read their own processor time: pread64 in the followed process, pread64 in
+another process, getppid in another process. The difference is the recorder's cost, with a 95 % interval over the
+rounds. The machine must be otherwise idle. Needs root and a C compiler. Prints a Markdown table.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ LOOPS = {"pread64, followed": (0, "r"), "pread64 of another process": (1, "r"), 
 
 
 class Loop:
-    """A process that makes calls when it is asked."""
+    """A process that makes a loop of calls on request."""
 
     def __init__(self, program: Path, file: Path) -> None:
         self.process = subprocess.Popen(
@@ -79,7 +79,7 @@ class Loop:
         self.process.wait()
 
     def call_ns(self, letter: str) -> float:
-        """Return the processor time of one call, the mean of a loop."""
+        """Return the mean processor time of one call in a loop, in nanoseconds."""
         assert self.process.stdin
         assert self.process.stdout
         self.process.stdin.write(letter)
@@ -89,7 +89,7 @@ class Loop:
 
 @contextmanager
 def followed(loop: Loop, spool: Path) -> Iterator[None]:
-    """Context manager that follows a process, whose buffer is a pool of one page."""
+    """Context manager that follows a process as if its buffer were a pool of one page."""
     pool = {
         "page_size_bytes": PAGE_BYTES,
         "regions": [[loop.page, loop.page + PAGE_BYTES]],
@@ -131,7 +131,7 @@ def main() -> int:
         print(f"{os.uname().release}, {rounds} rounds of {CALLS:,} calls\n")
         print("| call | without, ns | with, ns | added, us (95 %) |\n|---|---:|---:|---:|")
         for name, sides in found.items():
-            # The first round warms the caches.
+            # Leave out the first round, which warms the caches.
             without, with_it = (side[1:] for side in sides)
             added = [after - before for before, after in zip(without, with_it, strict=True)]
             half = quantile_of_t(0.975, rounds - 1) * statistics.stdev(added) / math.sqrt(rounds)

@@ -1,10 +1,10 @@
-"""Curves of every pool size beside libCacheSim's replay of three sizes, on one file of page accesses, in turn.
+"""Times `curve` for every pool size and libCacheSim's replay for three sizes, in turn, on one file of page accesses.
 
     PYTHONPATH=python .venv/bin/python benches/curve.py FILE.oracleGeneral --peer PYTHON [--pairs 7]
 
-PYTHON is an interpreter that has the package libcachesim (0.3.5 is the version compared). Of both programs the
-processor time of the whole process counts, on one core; a third process times the core's pass alone. Misses at the
-three sizes must be the same, or the benchmark ends. Prints a Markdown table. `bufferlab curve RUN --to` writes a file.
+PYTHON is an interpreter that has the package libcachesim (0.3.5 is the version compared). For both programs the time is
+the processor time of the whole process, on one core; a third process times the Rust core's pass alone. If misses at the
+three sizes differ, the benchmark stops. Prints a Markdown table. `bufferlab curve RUN --to` writes such a file.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ print(json.dumps([len(accesses.page), accesses.pages, time.perf_counter() - star
 
 
 def main() -> None:
-    """Run in turn, print."""
+    """Run both programs in turn, and print the table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("file")
     parser.add_argument("--peer", required=True)

@@ -1,13 +1,13 @@
-"""Times generated page accesses with one exact pool beside libCacheSim's LRU alone on the same accesses.
+"""Compares the time to generate page accesses and replay them in one exact pool with libCacheSim's LRU replay alone.
 
     PYTHONPATH=python .venv/bin/python benches/generate.py --peer PYTHON [--warehouses 1000] [--pairs 5]
 
-PYTHON is an interpreter that has the package libcachesim (0.3.5 is the version compared). Ours generates TPC-C on
-InnoDB with pages of 16 KiB and plays each access, as it comes, to a pool of LRU, and in another process to the model of
-MySQL 5.7. Theirs reads a file of the same accesses, which crates/bufferlab-generate/examples/stream.rs writes before,
-and plays LRU alone. Both count processor time of one core from the first access to the last: laying the database out,
-starting, and writing the file are left out. The pages that entered LRU must be as many on both sides, or the benchmark
-ends. Prints a Markdown table.
+PYTHON is an interpreter that has the package libcachesim (0.3.5 is the version compared). Our program generates TPC-C
+on InnoDB with pages of 16 KiB and replays each access at once in an LRU pool, and in another process in the model of
+MySQL 5.7. libCacheSim reads a file of the same accesses, which crates/bufferlab-generate/examples/stream.rs has written
+before, and replays only LRU. Times are processor time of one core from the first access to the last, without the layout
+of the database, start-up, and writing the file. If the numbers of pages that entered LRU differ, the benchmark stops.
+Prints a Markdown table.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ _ONE_CORE = ["taskset", "-c", "1"]
 
 
 def job_of(warehouses: int, transactions: int, frames: int, model: str = "lru") -> dict[str, Any]:
-    """Return the job of a window that begins with the first transaction, for one exact pool."""
+    """Return the core's job for one exact pool, with a window that begins with the first transaction."""
     return {
         "engine": "innodb",
         "page_size_bytes": 16384,
@@ -75,7 +75,7 @@ def job_of(warehouses: int, transactions: int, frames: int, model: str = "lru") 
 
 
 def main() -> None:
-    """Run in turn, print."""
+    """Run both programs in turn, and print the table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--peer", required=True)
     parser.add_argument("--warehouses", type=int, default=1000)
@@ -115,7 +115,7 @@ def main() -> None:
 
 
 def _written(file: Path, text: str) -> tuple[int, int]:
-    """Write the accesses of a job; return how many there are, and how many of them are gets."""
+    """Write the accesses of a job to a file; return their number, and the number of gets among them."""
     cargo = ["cargo", "build", "--quiet", "--release", "--locked", "-p", "bufferlab-generate", "--example", "stream"]
     subprocess.run(cargo, cwd=ROOT, check=True)
     touches, gets = json.loads(_said([str(ROOT / "target/release/examples/stream"), str(file)], text))

@@ -1,10 +1,10 @@
-"""How often the intervals of default sweeps hold the mean of all: the same sweep with other seeds, again and again.
+"""Counts how often the intervals of default sweeps contain the mean over many sweeps with different seeds.
 
     PYTHONPATH=python .venv/bin/python benches/held_intervals.py FOLDER [--seeds 20] [-- OPTION ...]
 
-Runs `bufferlab run buffer-size` once for each seed below FOLDER, with the options after `--`, and goes on where it was
-stopped. Each point's interval of its headline is then compared with the mean of that point over all sweeps, which
-stands for the truth: with 20 sweeps its own error is a fifth of theirs. Counts do not depend on other work on the host.
+Runs `bufferlab run buffer-size` once per seed below FOLDER, with the options after `--`; the same command resumes it.
+Then it compares each point's interval of the headline metric with that point's mean over all sweeps, which stands for
+the truth: with 20 sweeps its error is a fifth of a sweep's. Counts do not depend on other work on the host.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from bufferlab.registry import open_sweep
 
 
 def main() -> None:
-    """Run what is missing, and print."""
+    """Run the missing sweeps, and print the result."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--seeds", type=int, default=20)
@@ -44,7 +44,7 @@ def main() -> None:
 
 
 def swept(folder: Path, seed: int, options: list[str]) -> Analysis:
-    """Return the sweep of a seed, done before or now."""
+    """Return the analysis of a seed's sweep; do the sweep if it is missing."""
     begun = [path for path in folder.glob("buffer-size-*") if (path / "plan.json").exists()]
     command = [sys.executable, "-m", "bufferlab", "run"]
     command += (

@@ -1,4 +1,4 @@
-"""Keeps what a long benchmark has done, a line of a file for each turn: the same command goes on with the rest."""
+"""Stores the results of a long benchmark, a line of a file per turn, so that the same command resumes it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Done = TypeVar("Done")
 
 
 def read(state: Path | None, turn: type[Turn], done: type[Done]) -> dict[Turn, Done]:
-    """Return the turns that a file has, which are dataclasses; a line that was cut off is none."""
+    """Return turn -> result from a file, as objects of the dataclasses `turn` and `done`; ignore an incomplete line."""
     found = {}
     for line in state.read_text().splitlines() if state and state.exists() else ():
         try:
@@ -24,7 +24,7 @@ def read(state: Path | None, turn: type[Turn], done: type[Done]) -> dict[Turn, D
 
 
 def note(state: Path | None, turn: Any, done: Any) -> None:
-    """Add a turn to the file."""
+    """Add a turn with its result to the file."""
     if state:
         with state.open("a") as file:
             file.write("\n" + json.dumps({"turn": asdict(turn), "done": asdict(done)}) + "\n")

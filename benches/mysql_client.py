@@ -1,11 +1,11 @@
-"""What the MySQL client, its two ways of sending, and the loader cost, on a private MariaDB; sysbench beside it.
+"""Measures the cost of the MySQL client, of its two ways of sending, and of the loader; compares it with sysbench.
 
     PYTHONPATH=python .venv/bin/python benches/mysql_client.py [--server mariadb-10.11] [--pairs 5]
 
-Both programs send the same prepared point select to the same table with 8 connections, in turn, so that a slow minute
-hits both; over the Unix socket, and over TCP, which a relay in a process of its own (socat) carries to a private
-server's socket. Client processor time is user and system time of the whole client process. Every timed piece is
-checked: sysbench's and our transactions are the server's own counts. Prints a Markdown table.
+The server is a private MariaDB. Both programs send the same prepared point select to the same table with 8 connections,
+in turn, so that a slow minute affects both. They use the Unix socket, and TCP, which a separate relay process (socat)
+connects to the server's socket. Client processor time is user and system time of the whole client process. Every timed
+part is checked: sysbench's and our transactions must equal the server's own counts. Prints a Markdown table.
 """
 
 from __future__ import annotations
@@ -41,13 +41,13 @@ SCRIPT = f"\\set id random(1, {ROWS})\nSELECT c FROM sbtest1 WHERE id = :id;\n"
 
 
 def main() -> None:
-    """Load, run in turn, print."""
+    """Load the data, run both programs in turn, and print the table."""
     with begun(__doc__, "mariadb-10.11", pairs=5) as (arguments, folder):
         measure(folder, arguments.server, arguments.pairs)
 
 
 def measure(folder: Path, server_name: str, pairs: int) -> None:
-    """All of it in one folder."""
+    """Do all measurements in one folder, and print the table."""
     flavour: programs.Flavour = "mariadb" if "mariadb" in server_name else "mysql"
     family, database = InnodbFamily(flavour), folder / "database"
     knobs = {"page_size": 16384, "server": server_name}
@@ -83,16 +83,16 @@ def measure(folder: Path, server_name: str, pairs: int) -> None:
 
 @dataclass(frozen=True)
 class Spent:
-    """A client's processor time for each transaction, in us."""
+    """A client's processor time per transaction, in microseconds."""
 
     user: float
     system: float
     wall: float = 0.0
-    """The window's time for each transaction, in us."""
+    """The window's time per transaction, in microseconds."""
 
     @property
     def both(self) -> float:
-        """User and system time."""
+        """Return user plus system time."""
         return self.user + self.system
 
 
@@ -103,7 +103,7 @@ def point_selects(
     pairs: int,
     port: int | None,
 ) -> None:
-    """The same select by both programs."""
+    """Measure the same select with both programs, and print its rows."""
     script = {"name": "script", "source": "select.sql", "text": SCRIPT, "variables": {}, "seed": 1}
     ours, theirs = [], []
     for _ in range(pairs):
@@ -121,7 +121,7 @@ def ways_of_sending(
     pairs: int,
     port: int | None,
 ) -> None:
-    """TPC-C statement by statement and in batches."""
+    """Measure TPC-C sent statement by statement and in batches, and print its rows."""
     times: dict[str, list[Spent]] = {"spec": [], "batched": []}
     for turn in range(pairs):
         for sending, found in times.items():
@@ -144,7 +144,7 @@ def run_core(
     connections: int = CONNECTIONS,
     security: dict[str, Any] | None = None,
 ) -> Spent:
-    """Client processor time for each transaction of the window, from the samples at its edges."""
+    """Run a job of the core; return the client's processor time per transaction, by samples at the window's edges."""
     edges: list[dict[str, int]] = []
 
     def hear(text: str) -> None:
@@ -178,7 +178,7 @@ def job_of(
     connections: int = CONNECTIONS,
     security: dict[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """A closed loop of the core, without the ends of its warm-up and of its window."""
+    """Return the job of a closed loop for the core, without the limits of its warm-up and window."""
     return {
         "target": {
             "place": {"tcp": {"host": "127.0.0.1", "port": port}} if port else {"socket": str(server.socket)},
@@ -201,7 +201,7 @@ def job_of(
 
 
 def sysbench(server: PrivateServer, port: int | None, command: str, *more: str) -> subprocess.Popen[str]:
-    """sysbench's point selects with the account that needs no password; waits for `prepare`."""
+    """Start sysbench's point selects, with the account that needs no password. Wait for the command `prepare`."""
     where = ["--mysql-host=127.0.0.1", f"--mysql-port={port}"] if port else [f"--mysql-socket={server.socket}"]
     process = subprocess.Popen(
         [
@@ -217,7 +217,7 @@ def sysbench(server: PrivateServer, port: int | None, command: str, *more: str) 
 
 
 def timed_sysbench(server: PrivateServer, port: int | None) -> Spent:
-    """Its processor time for each select."""
+    """Run sysbench; return its processor time per select."""
     process = sysbench(server, port, "run", f"--threads={CONNECTIONS}", f"--events={SELECTS}", "--time=0")
     assert process.stdout is not None
     text = process.stdout.read()
@@ -231,7 +231,10 @@ def timed_sysbench(server: PrivateServer, port: int | None) -> Spent:
 
 @contextmanager
 def relay(path: Path) -> Iterator[int]:
-    """A TCP port of the loopback that leads to that socket: what a client spends on TCP without opening the server."""
+    """Context manager for a TCP port on the loopback that is connected to the socket.
+
+    So a client uses TCP, while the server listens on no port.
+    """
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -250,13 +253,13 @@ def relay(path: Path) -> Iterator[int]:
 
 
 def show_spent(what: str, values: list[Spent], unit: str) -> None:
-    """Two rows: all of it, and its user time."""
+    """Print two rows: the whole processor time, and the user time."""
     show(what, [value.both for value in values], unit)
     show(f"{what}, user time", [value.user for value in values], unit)
 
 
 def copy_seconds(database: Path) -> float:
-    """A copy of the directory, on the device."""
+    """Copy the directory, and return the seconds until the copy is on the device."""
     started = time.monotonic()
     subprocess.run(["cp", "-a", "--reflink=auto", str(database), f"{database}-copy"], check=True)
     os.sync()
@@ -266,7 +269,7 @@ def copy_seconds(database: Path) -> float:
 
 
 def show(what: str, values: list[float], unit: str, number: Callable[[float], str] = "{:,.3g}".format) -> None:
-    """One row."""
+    """Print one row."""
     span = f"{number(min(values))} to {number(max(values))}" if len(values) > 1 else ""
     print(f"| {what} | {len(values)} | {number(statistics.median(values))} | {span} | {unit} |", flush=True)
 

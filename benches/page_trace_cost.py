@@ -1,15 +1,15 @@
-"""What a page trace costs: runs of as many transactions with it and without it in turn, with intervals.
+"""Measures the cost of a page trace: alternating runs, with and without it, of the same number of transactions.
 
     PYTHONPATH=python .venv/bin/python benches/page_trace_cost.py [--server mysql-5.7 mysql-8.0 postgres-17] [--pairs 8]
         [--transactions 8000] [--pool 60%] [--set debug_io_direct=data] [--state FILE]
 
-TPC-C with one warehouse. In a pool of 60 % of the database few gets read, and the recorder's share is largest. In a
+TPC-C with one warehouse. With a pool of 60 % of the database few gets read, and the recorder's share is largest. With a
 pool of 20 % nearly all requests of the device are the server's, and their ratios scatter least.
-Without `--server`, SQLite: processor time is that of the driver's thread in the window, in which SQLite, its pool and
-the recorder run. Of a server it is that of the server's processes, eight connections together; the recorder's thread
-stands beside it. Servers take turns too, pair by pair. A trace that is not good ends the benchmark. All else must
-rest. With `--state`, each run is noted in FILE when it is done; the same command goes on with the runs that are not.
-Prints a Markdown table, all intervals of 99 %. Requests of the device are those of whoever else uses it, too.
+Without `--server` the engine is SQLite. Its processor time is that of the driver's thread in the window, which runs
+SQLite, its pool and the recorder. A server's processor time is that of its processes, for eight connections together;
+the recorder's thread has its own column. Servers take turns too, pair by pair. A failed trace stops the benchmark. The
+machine must be otherwise idle. With `--state`, each finished run is stored in FILE, and the same command resumes with
+the missing runs. Prints a Markdown table with 99 % intervals. Requests of the device include those of other programs.
 """
 
 from __future__ import annotations
@@ -39,21 +39,21 @@ _HEAD = ("server", "pairs", "transactions/s without", "with", "ratio",
 
 @dataclass(frozen=True)
 class Done:
-    """One run; everything but the first and the last for each transaction."""
+    """The results of one run: per transaction, except the first and the last one."""
 
     transactions_per_s: float
     cpu_us: float
-    """Of whoever runs the engine."""
+    """Processor time of the thread or the processes that run the engine."""
     gets: float
     device_reads: float
     device_writes: float
     recorder_us: float = 0.0
-    """Of the recorder's thread over the whole run, for each access."""
+    """Processor time of the recorder's thread over the whole run, per access."""
 
 
 @dataclass(frozen=True)
 class Turn:
-    """A run that is wanted, as the file of what is done names it."""
+    """A run to do, as the file of finished runs identifies it."""
 
     server: str
     transactions: int
@@ -61,11 +61,11 @@ class Turn:
     traced: bool
     pool: str = "60%"
     settings: str = ""
-    """As `run --set` takes them, with spaces between."""
+    """Settings in the form of `run --set`, separated by spaces."""
 
 
 def main() -> None:
-    """Run in turn, print."""
+    """Run both sides in turn, and print the table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--server", nargs="+", default=[_SQLITE])
     parser.add_argument("--pairs", type=int, default=8)
@@ -88,7 +88,7 @@ def main() -> None:
 
 
 def turns(arguments: argparse.Namespace) -> Iterator[Turn]:
-    """Yield all runs in their order: of each server a pair, and then the next pairs, begun by the other side."""
+    """Yield all runs in order: a pair for each server, then further pairs, in which the other side goes first."""
     for pair in range(arguments.pairs):
         for server in arguments.server:
             for traced in (False, True) if pair % 2 else (True, False):
@@ -97,7 +97,7 @@ def turns(arguments: argparse.Namespace) -> Iterator[Turn]:
 
 
 def row(server: str, plain: list[Done], traced: list[Done]) -> list[str]:
-    """Return the columns of a server, as `_HEAD` names them."""
+    """Return the cells of a server's row, in the order of `_HEAD`."""
 
     def median(of: list[Done], name: str) -> float:
         return float(statistics.median(getattr(one, name) for one in of))
@@ -117,7 +117,7 @@ def row(server: str, plain: list[Done], traced: list[Done]) -> list[str]:
 
 
 def run(turn: Turn) -> Done:
-    """One run in a folder of its own."""
+    """Do one run in a temporary folder."""
     more = ["--probe", "page-trace"] if turn.traced else ["--no-page-trace"]
     with tempfile.TemporaryDirectory(prefix="bench-", dir=Path.cwd()) as out:
         what = [str(_EXPERIMENT)]

@@ -1,12 +1,12 @@
-"""What a page trace costs PostgreSQL a get: one join in memory on servers with and without a trace in turn.
+"""Measures the cost of a page trace to PostgreSQL per get: a join in memory on servers with and without a trace.
 
     PYTHONPATH=python .venv/bin/python benches/page_trace_join.py [--server postgres-17] [--pairs 16] [--joins 10]
 
-A nested loop looks the item of each order line up in `stock` of TPC-C: it does little else than get pages of a pool
-that holds all of them, so that no other statement shows the recorder as clearly. Each turn is a server of its own: one
-join warms its pool, then the same session joins again and again. Processor time is that session's own, in ns
-(/proc/PID/schedstat); gets are those that EXPLAIN counts. A join that reads, and a trace that lost an access, end the
-benchmark. All else must rest. Prints a Markdown table with intervals of 95 % over the pairs.
+A nested loop looks up the item of each order line in `stock` of TPC-C. It does little else than get pages of a pool
+that holds all of them, so that no other statement shows the recorder's cost as clearly. Each turn starts a new server:
+one join warms its pool, then the same session repeats the join. Processor time is that session's own, in ns
+(/proc/PID/schedstat); gets are those that EXPLAIN counts. If a join reads pages, or a trace lost an access, the
+benchmark stops. The machine must be otherwise idle. Prints a Markdown table with 95 % intervals over the pairs.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from bufferlab.engines.servers.private_server import PrivateServer
 from bufferlab.units import GIB
 
 AIM_NS = 15.0
-"""Of the session's processor time for each get."""
+"""The goal: the most processor time of the session that the trace may add per get, in nanoseconds."""
 _JOIN = "SELECT count(*) FROM order_line JOIN stock ON s_w_id = ol_supply_w_id AND s_i_id = ol_i_id"
 _PLAN = ("enable_hashjoin", "enable_mergejoin", "enable_memoize", "enable_material", "enable_bitmapscan", "jit")
 _SETTINGS = {"shared_buffers": "512MB", "autovacuum": "off", "max_parallel_workers_per_gather": "0"}
@@ -38,18 +38,18 @@ _KINDS_OF_GETS = ("get", "get_if_in_pool")
 
 @dataclass(frozen=True)
 class Joined:
-    """One server's joins."""
+    """The results of one server's joins."""
 
     cpu_ns: float
-    """Of the session, for each get."""
+    """The session's processor time per get."""
     gets: int
-    """Of one join."""
+    """The gets of one join."""
     waits: int = 0
-    """How often the session waited for the reader of its trace."""
+    """The number of times that the session waited for the trace's reader."""
 
 
 def main() -> None:
-    """Load, join in turn, print."""
+    """Load the data, join in turn with and without a trace, and print the table."""
     with begun(__doc__, "postgres-17", pairs=16, joins=10) as (arguments, folder):
         load(folder, arguments.server)
         turns = [
@@ -88,7 +88,7 @@ def load(folder: Path, server: str) -> None:
 
 
 def joined(folder: Path, server: str, traced: bool, joins: int) -> Joined:
-    """Start a server, with a trace or without, join so often on one session, and end the server."""
+    """Start a server, with a trace or without, repeat the join `joins` times in one session, and stop the server."""
     family, build = PostgresFamily(), programs.find(server)
     identity = data_folder.read_identity(folder / "database")
     spool = folder / "spool"
@@ -121,7 +121,7 @@ def joined(folder: Path, server: str, traced: bool, joins: int) -> Joined:
 
 
 def gets_of(connection: Any) -> int:
-    """Join twice, so that the pool has all pages; return the gets of the second time."""
+    """Join twice, so that the pool has all pages; return the gets of the second join."""
     for _ in range(2):
         ((said,),) = connection.execute(f"EXPLAIN (ANALYZE, BUFFERS, TIMING OFF, FORMAT JSON) {_JOIN}").fetchall()
     plan = (json.loads(said) if isinstance(said, str) else said)[0]["Plan"]
@@ -131,7 +131,7 @@ def gets_of(connection: Any) -> int:
 
 
 def cpu_ns(schedstat: Path) -> int:
-    """Return the processor time of a process."""
+    """Return the processor time of a process, in nanoseconds, from its schedstat file."""
     return int(schedstat.read_text().split()[0])
 
 

@@ -1,14 +1,14 @@
-"""What a sweep costs more with the traces that it carries by default: wall time, and bytes of its folder.
+"""Measures how much more a sweep costs with its default page traces: wall time, and bytes of its folder.
 
     PYTHONPATH=python .venv/bin/python benches/page_trace_sweep.py [--blocks 5] [--engine mysql --server mysql-5.7] ...
 
-Runs `bufferlab run buffer-size` one block at a time, with `--no-page-trace` and without it in turn, so that a disk
-whose speed changes within the hour changes it for both; further options go to both. Both sweeps of a block have one
-seed, and each block another. A whole sweep takes what its blocks take and, once, what follows the last run: tables,
-figures and what other pools would have read. The load is left out. Traces of one block are all that a sweep keeps. The
-runs of a block stand beside each other, point by point: their ratio has an interval. A sweep in which a run or a trace
-failed ends the benchmark. All else must rest. Prints a Markdown table. The default sweep on SQLite, 2 x 25 runs, takes
-half an hour; one with `--quick --blocks 1` a minute.
+Runs `bufferlab run buffer-size` one block at a time, in turn with `--no-page-trace` and without it, so that changes of
+the disk's speed affect both. Further options apply to both. Both sweeps of a block have the same seed; each block has
+another one. The time of a whole sweep is that of its blocks plus, once, that after the last run: for tables, figures
+and the predictions for other pools. The load is left out. A sweep keeps the traces of only one block. Runs of a block
+are compared point by point, and their ratio has an interval. A failed run or trace stops the benchmark. The machine
+must be otherwise idle. Prints a Markdown table. The default sweep on SQLite, 2 x 25 runs, takes half an hour; one with
+`--quick --blocks 1` a minute.
 """
 
 from __future__ import annotations
@@ -36,19 +36,19 @@ _HEAD = (
 
 @dataclass(frozen=True)
 class Swept:
-    """One block."""
+    """The results of one block."""
 
     block_seconds: float
-    """From the first run's begin to the last one's end."""
+    """The time from the first run's begin to the last run's end."""
     end_seconds: float
-    """From there to the command's end."""
+    """The time from the last run's end to the command's end."""
     run_seconds: dict[str, float]
-    """By the point's key."""
+    """Key of a point -> seconds of its run."""
     folder_bytes: int
 
 
 def main() -> None:
-    """Sweep in turn, print."""
+    """Do the sweeps in turn, and print the table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--blocks", type=int, default=5)
     arguments, more = parser.parse_known_args()
@@ -80,7 +80,7 @@ def table(plain: list[Swept], traced: list[Swept]) -> list[str]:
 
 
 def swept(more: list[str], traced: bool) -> Swept:
-    """One block in a folder of its own."""
+    """Do one block in a temporary folder."""
     with tempfile.TemporaryDirectory(prefix="bench-", dir=Path.cwd()) as out:
         asked = ["run", "buffer-size", *more, "--out", out, *([] if traced else ["--no-page-trace"])]
         done = subprocess.run([sys.executable, "-m", "bufferlab", *asked], capture_output=True, text=True)

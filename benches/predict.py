@@ -1,11 +1,11 @@
-"""Times `predict` beside libCacheSim's replay of the same accesses in pools of the same sizes, and the replay alone.
+"""Times `predict`, its replay alone, and libCacheSim's replay of the same accesses with the same pools.
 
     PYTHONPATH=python .venv/bin/python benches/predict.py RUN --peer PYTHON [--pairs 5] [--measured SWEEP]
 
 RUN is a run with a page trace. PYTHON is an interpreter that has the package libcachesim (0.3.5 is the version
-compared), which replays its LRU and its Clock. Of both programs the processor time of the whole process counts, on one
-core: of `predict` the report with its figures too. SWEEP is a measured sweep of the same points: its runs' times are
-told beside. Prints two Markdown tables.
+compared), which replays its LRU and its Clock. For both programs the time is the processor time of the whole process,
+on one core; for `predict` it includes the report with its figures. SWEEP is a measured sweep of the same points, whose
+run times are printed for comparison. Prints two Markdown tables.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _POOLS = "10%,15%,20%,25%,30%,40%,50%"
 
 
 def main() -> None:
-    """Run in turn, print."""
+    """Run both programs in turn, and print the tables."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("run", type=Path)
     parser.add_argument("--peer", required=True)
@@ -59,7 +59,7 @@ def main() -> None:
 
 
 def _alone(traced: source.Source, told: dict[str, Any], pairs: int) -> None:
-    """Print the speed of the replay in memory, of the model, LRU and OPT."""
+    """Print the speed of replays in memory: of the model, LRU and OPT."""
     manager, rows = of_server(traced.server), traced.trace.table.height
     assert manager
     seen = traced.seen(told["predictions"][0]["prediction"]["values"])
@@ -77,7 +77,7 @@ def _alone(traced: source.Source, told: dict[str, Any], pairs: int) -> None:
 
 
 def _whole(ours: list[str], told: dict[str, Any], arguments: argparse.Namespace, folder: Path) -> None:
-    """Print the processor time of both programs, in turn, and how long the measured sweep took."""
+    """Run both programs in turn; print their processor times, and the time of the measured sweep."""
     file = folder / "accesses.oracleGeneral"
     with file.open("wb") as written:
         files.write_oracle_general(page_trace.read(arguments.run).accesses(), written)

@@ -1,13 +1,13 @@
-"""Times `predict` on one core beside all cores: its replays or generated runs alone, and the whole command.
+"""Compares the time of `predict` on one core with that on all cores: of its replays alone, and of the whole command.
 
     PYTHONPATH=python .venv/bin/python benches/predict_threads.py RUN --pools 5%,10%,... [--before CHECKOUT]
     PYTHONPATH=python .venv/bin/python benches/predict_threads.py buffer-size --engine mysql --server mysql-5.7
         --pools 5%,10%,...
 
-RUN is a run with a page trace; or it is an experiment, whose accesses are generated. Both sides take turns, A B A B:
-A predicts in one thread, B in one on each core. Of the whole command, A is the command of CHECKOUT, another working
-copy that was built, if one is named; else it is this one, kept to one core by taskset. Numbers of both sides must be
-equal, or the benchmark ends. Prints a Markdown table, and the most memory that each command took.
+RUN is a run with a page trace, or an experiment, whose accesses are generated. Both sides take turns, A B A B: A
+predicts in one thread, B in one thread per core. For the whole command, A is the command of CHECKOUT, another built
+working copy, if one is named; else it is this checkout's, limited to one core by taskset. If the numbers of both sides
+differ, the benchmark stops. Prints a Markdown table, and the peak memory of each command.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ ROOT = Path(__file__).resolve().parents[1]
 
 
 class Spent(NamedTuple):
-    """What one try took, and what it found."""
+    """The time and the results of one try."""
 
     seconds: float
     peak_bytes: int
@@ -43,7 +43,7 @@ class Spent(NamedTuple):
 
 
 def main() -> None:
-    """Run in turn, print."""
+    """Try both sides in turn, and print the table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("asked", type=Path)
     parser.add_argument("--pools", required=True)
@@ -72,7 +72,7 @@ def main() -> None:
 
 
 def replays(arguments: argparse.Namespace) -> Callable[[int], Spent]:
-    """Return a function that does all replays in so many threads."""
+    """Return a function that does all replays in a given number of threads."""
     knobs = server_setting(arguments.server)
     sweep = (("pool_size", tuple(arguments.pools.split(","))),)
     origin = _origin(arguments.asked, Overrides(engine=arguments.engine, set_knobs=knobs, sweep=sweep), None, None)
@@ -91,7 +91,7 @@ def replays(arguments: argparse.Namespace) -> Callable[[int], Spent]:
 
 
 def command(prefix: list[str], checkout: Path, options: list[str]) -> Spent:
-    """Run `bufferlab predict` of a checkout."""
+    """Run `bufferlab predict` of a checkout; return its time and results."""
     environment = {**os.environ, "PYTHONPATH": str(checkout / "python")}
     whole = [*prefix, sys.executable, "-m", "bufferlab", "predict", *options]
     begun = time.perf_counter()

@@ -1,13 +1,13 @@
-"""Random reads by fio and by this project's driver in turn: reads a second and processor time a read, with intervals.
+"""Compares random reads by fio and by bufferlab's driver, in turn: reads per second, and processor time per read.
 
     PYTHONPATH=python .venv/bin/python benches/random_read_fio.py [--pairs 20] [--seconds 5] [--file /path/to/file]
 
-Both read the same file with O_DIRECT and io_uring at the same size and depth, each run with a seed of its own (what
-an earlier run has read may lie in a cache below this host); who begins alternates from pair to pair. Processor time
-is that of the whole process with all its threads, from its exit (wait4): of ours the start of Python is in it, so
-that the time inside the window stands beside it. Kernel threads that are no part of either process (a loop device's,
-kblockd) are in neither. Prints a Markdown table. Needs fio (Debian's package will do); without --file a file of 1 GiB
-is made here.
+Both read the same file with O_DIRECT and io_uring at the same size and depth. Each run has its own seed, because a
+cache below this host may hold the pages of an earlier run. The side that goes first alternates from pair to pair.
+Processor time is that of the whole process with all its threads, from its exit (wait4). Ours includes the start of
+Python, so the time inside the window has its own column. Kernel threads outside of both processes (a loop device's,
+kblockd) are not counted. Prints a Markdown table with intervals. Needs fio (Debian's package is enough); without --file
+this program makes a file of 1 GiB.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from bufferlab.stats.estimate import quantile_of_t
 
 SIZES = {"4k": 4096, "8k": 8192, "16k": 16384}
 DEPTHS = (1, 16)
-#: Least ratio of reads a second to fio's that the lower bound must exceed, by depth.
+#: Depth -> goal: the lower bound of our reads per second divided by fio's must exceed this.
 AIMS = {1: 0.90, 16: 0.95}
 FILE_BYTES = 1 << 30
 
@@ -51,17 +51,17 @@ print(json.dumps({**result["measured"], "run": result["actual"]["backend_run"], 
 
 @dataclass(frozen=True)
 class Done:
-    """One run of either program."""
+    """The results of one run of either program."""
 
     reads_per_s: float
     cpu_us: float
-    """Of the whole process, for each read."""
+    """Processor time of the whole process, per read."""
     window_cpu_us: float
-    """Of the measured window alone; fio does not tell it."""
+    """Processor time in the measured window alone, per read; fio does not report it."""
 
 
 def main() -> None:
-    """Run in turn, print."""
+    """Run both programs in turn, and print the table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--pairs", type=int, default=20)
     parser.add_argument("--seconds", type=float, default=5.0)
@@ -85,14 +85,14 @@ def main() -> None:
 
 
 def made(file: Path) -> Path:
-    """A file of random bytes."""
+    """Make a file of random bytes; return its path."""
     job = {"path": str(file), "bytes": FILE_BYTES, "seed": secrets.randbits(53)}
     native().load("file", json.dumps(job), lambda event: None)
     return file
 
 
 def measure(fio: str, file: Path, size: str, depth: int, pairs: int, seconds: float) -> None:
-    """Pairs of runs at one size and depth, and their row."""
+    """Do the pairs of runs at one size and depth, and print their row."""
     theirs: list[Done] = []
     mine: list[Done] = []
     for pair in range(pairs):
@@ -113,7 +113,7 @@ def measure(fio: str, file: Path, size: str, depth: int, pairs: int, seconds: fl
 
 
 def by_fio(fio: str, file: Path, size: int, depth: int, seconds: float) -> Done:
-    """fio's own count of reads over its own time."""
+    """Run fio; return its results, with its own count of reads and its own time."""
     command = [
         fio, "--name=reads", f"--filename={file}", "--readonly", "--rw=randread", "--direct=1", "--ioengine=io_uring",
         f"--bs={size}", f"--iodepth={depth}", "--thread", "--time_based", f"--runtime={seconds}s", "--norandommap",
@@ -128,7 +128,7 @@ def by_fio(fio: str, file: Path, size: int, depth: int, seconds: float) -> Done:
 
 
 def by_us(file: Path, size: int, depth: int, seconds: float) -> Done:
-    """Our driver in a process of its own."""
+    """Run bufferlab's driver in its own process; return its results."""
     text, cpu_s = timed([sys.executable, "-P", "-c", _OURS], json.dumps(job_of(file, size, depth, seconds)))
     found = json.loads(text)
     if found["run"] != "io_uring":
@@ -138,7 +138,7 @@ def by_us(file: Path, size: int, depth: int, seconds: float) -> Done:
 
 
 def job_of(path: Path, size: int, depth: int, seconds: float) -> dict[str, Any]:
-    """Direct random reads of a file or device by the core, with a fresh seed."""
+    """Return the core's job for direct random reads of a file or device, with a new seed."""
     return {
         "path": str(path),
         "range_bytes": file_bytes(path) // size * size,
@@ -159,7 +159,7 @@ def job_of(path: Path, size: int, depth: int, seconds: float) -> dict[str, Any]:
 
 
 def timed(command: list[str], text: str) -> tuple[str, float]:
-    """What a process says, and its processor time in seconds."""
+    """Run a command with `text` as its input; return its output and its processor time in seconds."""
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     assert process.stdin is not None
     assert process.stdout is not None
@@ -174,13 +174,13 @@ def timed(command: list[str], text: str) -> tuple[str, float]:
 
 
 def file_bytes(file: Path) -> int:
-    """Size of a file or block device."""
+    """Return the size of a file or block device in bytes."""
     with file.open("rb") as opened:
         return opened.seek(0, os.SEEK_END)
 
 
 def spread(values: list[float], level: float = 0.95) -> str:
-    """The mean with Student's interval."""
+    """Return the mean with Student's interval, as text."""
     mean = statistics.fmean(values)
     if len(values) < 2:
         return f"{mean:.2f}"
@@ -189,7 +189,7 @@ def spread(values: list[float], level: float = 0.95) -> str:
 
 
 def ratio(ratios: list[float], level: float = 0.95) -> str:
-    """The geometric mean of paired ratios with Student's interval over the pairs."""
+    """Return the geometric mean of paired ratios with Student's interval over the pairs, as text."""
     if len(ratios) < 2:
         return f"{ratios[0]:.3f}"
     mean, low, high = bounds(ratios, level)
@@ -197,7 +197,7 @@ def ratio(ratios: list[float], level: float = 0.95) -> str:
 
 
 def bounds(ratios: list[float], level: float) -> tuple[float, float, float]:
-    """The geometric mean of two and more paired ratios, and the ends of Student's interval over the pairs."""
+    """Return the geometric mean of at least two paired ratios, and the ends of Student's interval over the pairs."""
     logs = [math.log(value) for value in ratios]
     mean = statistics.fmean(logs)
     half = quantile_of_t((1 + level) / 2, len(logs) - 1.0) * statistics.stdev(logs) / math.sqrt(len(logs))

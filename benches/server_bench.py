@@ -1,4 +1,4 @@
-"""What the benchmarks of private servers begin with: the options of their commands, and a folder for the servers."""
+"""The common start of benchmarks on private servers: the options of their commands, and a folder for the servers."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from bufferlab.engines.servers import user
 def begun(
     doc: str | None, server: str, parents: Sequence[argparse.ArgumentParser] = (), **counts: int
 ) -> Iterator[tuple[argparse.Namespace, Path]]:
-    """Context manager for a benchmark: yields what its command asks for, and a folder that the server's user can pass.
+    """Context manager for a benchmark: yields its command's options, and a folder that the server's user can enter.
 
-    `server` is the default of --server; each of `counts` is an option too, with its default. `parents` have further
-    options. Leaving it removes the folder.
+    `server` is the default of --server; each of `counts` is an option with its default. `parents` have further options.
+    Leaving the context removes the folder.
     """
     parser = argparse.ArgumentParser(description=doc, parents=list(parents))
     parser.add_argument("--server", default=server)

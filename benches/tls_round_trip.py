@@ -1,10 +1,11 @@
-"""What TLS costs a round trip: one connection over TCP, with and without it in turn, on a private MariaDB or MySQL.
+"""Measures the cost of TLS to a round trip: one TCP connection to a private server, with and without TLS in turn.
 
     PYTHONPATH=python .venv/bin/python benches/tls_round_trip.py [--server mariadb-10.11] [--pairs 5]
 
-A round trip is a prepared point select of a row in the pool. Who begins alternates from pair to pair. The server
-listens on the loopback, with a certificate that openssl makes. The client verifies nothing (sslmode=require): that is
-the handshake's work and not a round trip's. The server must have counted the selects. Prints a Markdown table.
+The server is MariaDB or MySQL. A round trip is a prepared point select of a row in the pool. The side that goes first
+alternates from pair to pair. The server listens on the loopback, with a certificate that openssl makes. The client does
+not verify it (sslmode=require): verification is part of the handshake, not of round trips. The server must have counted
+all selects. Prints a Markdown table.
 """
 
 from __future__ import annotations
@@ -34,24 +35,24 @@ SIDES = {"without": "disable", "with": "require"}
 
 
 class Listening(InnodbFamily):
-    """The family, whose servers listen on a port of the loopback as well."""
+    """The InnoDB family, with servers that also listen on a port of the loopback."""
 
     port = 0
 
     def configuration(self, *given: Any, **named: Any) -> str:
-        """Return the option file."""
+        """Return the text of the server's option file."""
         text = super().configuration(*given, **named)
         return text.replace("skip_networking", f"port = {self.port}\nbind_address = 127.0.0.1")
 
 
 def main() -> None:
-    """Load, run in turn, print."""
+    """Load the data, measure both sides in turn, and print the table."""
     with begun(__doc__, "mariadb-10.11", pairs=5) as (arguments, folder):
         show(measure(folder, arguments.server, arguments.pairs))
 
 
 def measure(folder: Path, server_name: str, pairs: int) -> dict[str, list[Spent]]:
-    """Return what a round trip took in each window of each side."""
+    """Return side -> time and processor time of a round trip in each of its windows."""
     flavour: programs.Flavour = "mariadb" if "mariadb" in server_name else "mysql"
     family, database = Listening(flavour), folder / "database"
     knobs, workload = {"page_size": 16384, "server": server_name}, {"name": "hot_rows", "rows": ROWS, "load_seed": 1}
@@ -79,14 +80,14 @@ def measure(folder: Path, server_name: str, pairs: int) -> dict[str, list[Spent]
 
 
 def round_trips(server: Any, port: int, mode: str, count: int, seed: int) -> Spent:
-    """Return what each of `count` selects of one connection took."""
+    """Return the mean time and processor time of `count` selects on one connection."""
     account: Any = SimpleNamespace(user="afar", password="")
     script = {"name": "script", "source": "select.sql", "text": SCRIPT, "variables": {}, "seed": seed}
     return run_core(server, account, script, count, "spec", port, connections=1, security=Security(mode).job())
 
 
 def certificate(folder: Path) -> dict[str, str]:
-    """Return the settings of a server with a certificate of its own."""
+    """Make a certificate; return the settings of a server that uses it."""
     place = folder / "certificate"
     place.mkdir(mode=0o755)
     key, cert = place / "own.key", place / "own.pem"
@@ -97,7 +98,7 @@ def certificate(folder: Path) -> dict[str, str]:
 
 
 def show(found: Mapping[str, list[Spent]]) -> None:
-    """Print a row for each quantity: medians, and the median of the pairs' differences with the lowest and highest."""
+    """Print a row for each quantity: both medians, and the pairs' differences (median, lowest and highest)."""
     print("| a round trip, us | pairs | without TLS | with TLS | difference (lowest to highest) |")
     print("|---|---:|---:|---:|---:|")
     for what, value in (("wall time", lambda one: one.wall), ("client CPU", lambda one: one.both)):

@@ -1,16 +1,16 @@
-"""What our client's transaction of TPC-C costs beside tpcc-mysql's: processor time and context switches, in turn.
+"""Compares our client's cost per TPC-C transaction with tpcc-mysql's, in turn: processor time and context switches.
 
     PYTHONPATH=python .venv/bin/python benches/tpcc_mysql.py --peer FOLDER/tpcc_start [--pairs 7] [--seconds 10]
 
 Both drive the same private MariaDB and the same tables with 8 connections over its Unix socket; nothing is read from
-the device. The order of tpcc-mysql, `spec` and `batched` turns from round to round. Of tpcc-mysql the whole process
-counts (wait4), with its 8 logins and 280 preparations; of ours the whole process in the measured window, with the
-sampler. Transactions of tpcc-mysql are those that it counts: all but the last of each connection. The server's commits
-are more, because its Delivery commits each district. Prints a Markdown table: medians with the lowest and highest, and
-geometric means of the rounds' ratios with Student's interval.
+the device. The order of tpcc-mysql and our two ways of sending, `spec` and `batched`, rotates from round to round.
+tpcc-mysql's numbers are those of its whole process (wait4), with its 8 logins and 280 preparations; ours are those of
+the whole process in the measured window, with the sampler. tpcc-mysql's transactions are those that it counts: all but
+the last of each connection. The server has more commits, because tpcc-mysql's Delivery commits each district. Prints a
+Markdown table: medians with the lowest and highest, and geometric means of the rounds' ratios with Student's interval.
 
-The peer: `git clone https://github.com/Percona-Lab/tpcc-mysql && make -C tpcc-mysql/src`, which needs Debian's
-libmariadb-dev-compat. It calls one table by another name, for which the program makes a view.
+To build the peer: `git clone https://github.com/Percona-Lab/tpcc-mysql && make -C tpcc-mysql/src`, which needs Debian's
+libmariadb-dev-compat. tpcc-mysql has another name for one table, for which this program makes a view.
 """
 
 from __future__ import annotations
@@ -43,36 +43,36 @@ from bufferlab.engines.servers.private_server import PrivateServer
 
 PEER = "tpcc-mysql"
 WAYS = ("spec", "batched")
-#: Most of tpcc-mysql's processor time for a transaction that ours may take.
+#: Way of sending -> goal: the largest share of tpcc-mysql's processor time per transaction that ours may take.
 AIMS = {"spec": 0.80, "batched": 0.35}
-#: The account that needs no password: tpcc-mysql shows one in the process list.
+#: An account without a password, because tpcc-mysql would show a password in the process list.
 ACCOUNT = "bufferlab_ext"
 COUNTERS = ("Com_commit", "Com_rollback", "Questions")
 
 
 @dataclass(frozen=True)
 class Window:
-    """One program's window, for each transaction."""
+    """The results of one program's window, per transaction."""
 
     user_us: float
     system_us: float
     sleeps: float
-    """Voluntary context switches."""
+    """Voluntary context switches per transaction."""
     preemptions: float
-    """Involuntary ones."""
+    """Involuntary context switches per transaction."""
     statements: float
-    """That the server counted."""
+    """Statements per transaction, as the server counted them."""
     per_s: float
-    """Transactions a second."""
+    """Transactions per second."""
 
     @property
     def cpu_us(self) -> float:
-        """User and system time."""
+        """Return user plus system time."""
         return self.user_us + self.system_us
 
 
 def main() -> None:
-    """Load, run in turn, print."""
+    """Load the data, run both programs in turn, and print the table."""
     parser = argparse.ArgumentParser(add_help=False)
     parser.add_argument("--peer", type=Path, help="tpcc-mysql's tpcc_start")
     with begun(__doc__, "mariadb-10.11", parents=[parser], pairs=7, seconds=10) as (arguments, folder):
@@ -80,7 +80,7 @@ def main() -> None:
 
 
 def measure(folder: Path, arguments: argparse.Namespace) -> dict[str, list[Window]]:
-    """Return the windows of each program, round by round; without a peer, of our two ways alone."""
+    """Return program -> its windows, one per round; without a peer, only those of our two ways of sending."""
     flavour: innodb.Flavour = "mariadb" if "mariadb" in arguments.server else "mysql"
     family, database = InnodbFamily(flavour), folder / "database"
     workload = {"name": "tpcc", "warehouses": WAREHOUSES, "load_seed": 1}
@@ -112,7 +112,7 @@ def measure(folder: Path, arguments: argparse.Namespace) -> dict[str, list[Windo
 def by_us(
     server: PrivateServer, identity: data_folder.Identity, workload: dict[str, Any], sending: str, seconds: float
 ) -> Window:
-    """Run one window of ours; its processor time is the core's, from the samples at the window's edges."""
+    """Run one window of our client. Its processor time is the core's, from the samples at the window's edges."""
     edges: list[dict[str, int]] = []
 
     def hear(text: str) -> None:
@@ -135,7 +135,7 @@ def by_us(
 
 
 def by_peer(server: PrivateServer, program: Path, seconds: int) -> Window:
-    """Run tpcc-mysql once. Its processor time is that of the whole process, with its start."""
+    """Run tpcc-mysql once. Its processor time is that of the whole process, including its start."""
     with closing(server.connect()) as connection, tempfile.TemporaryFile("w+") as output:
         before = counted(connection)
         process = subprocess.Popen(
@@ -158,12 +158,12 @@ def by_peer(server: PrivateServer, program: Path, seconds: int) -> Window:
 
 
 def told(output: str) -> int:
-    """Return how many transactions tpcc-mysql says that it has done: of all types, late ones too."""
+    """Return the number of transactions that tpcc-mysql reports: of all types, late ones included."""
     return sum(int(ok) + int(late) for ok, late in re.findall(r"^  \[\d\] sc:(\d+) lt:(\d+) ", output, re.MULTILINE))
 
 
 def counted(connection: Any) -> list[int]:
-    """Return the server's count of ended transactions, and of statements."""
+    """Return the server's counts of ended transactions and of statements."""
     commits, rollbacks, statements = (int(control.status(connection, name)[name.lower()]) for name in COUNTERS)
     return [commits + rollbacks, statements]
 
@@ -195,7 +195,7 @@ def show(found: dict[str, list[Window]]) -> None:
 
 
 def spread(values: list[float]) -> str:
-    """Return the median with the lowest and the highest."""
+    """Return the median with the lowest and the highest value, as text."""
     number = "{:,.0f}" if min(values) >= 100 else "{:,.1f}" if min(values) >= 10 else "{:,.2f}"
     low, middle, high = (number.format(value) for value in (min(values), statistics.median(values), max(values)))
     return f"{middle} ({low}-{high})"

@@ -1,14 +1,14 @@
-"""Advice for servers that run is set beside what other pools were measured to read. Called by advice-cells.
+"""Compares the advice for live servers with the measured reads of other pool sizes. Called by advice-cells.
 
-Of each load a server begins to run at 20 % of its database, and `bufferlab advise` looks at it; then larger pools are
-measured, of the tier `full` half of it too. The advice is asked and kept before the truth is. Looks and measurements
-are the same transactions after the same warm-up: PostgreSQL moves rows that are changed to other pages, so that a load
-reads less of its hot rows as time goes on. A load's unit is its transaction, and reads a second are divided by the
-transactions a second that the advice counted. Where purge goes back to each changed row, it also reads less or more at
-another speed: the truth is measured at the rate of the look.
+For each load, a server runs with a pool of 20 % of its database, and `bufferlab advise` watches it. Then larger pools
+are measured, and for the tier `full` also half the pool. The advice is asked for and stored before the measurement.
+Both have the same transactions after the same warm-up, because PostgreSQL moves changed rows to other pages, so that a
+load reads fewer of its hot rows as time goes on. A load's unit is its transaction: reads per second are divided by the
+transactions per second that the advice counted. If purge goes back to each changed row, its reads depend on the speed,
+so the measurement has the rate at which `advise` watched.
 
-Each server has one load with the settings that its package ships, in a pool of 256 MiB at least, and one with the
-laboratory's.
+Each server has one load with the settings that its package ships, in a pool of at least 256 MiB, and one load with
+bufferlab's own settings.
 """
 
 from __future__ import annotations
@@ -35,18 +35,18 @@ from prediction_cells import minutes_since, run, sweep_folder
 from bufferlab.registry import open_sweep
 
 SIZES = {"half": 0.5, "1.25": 1.25, "1.5": 1.5, "double": 2.0, "4": 4.0}
-"""By name, the sizes asked about, of the present one; `misses` says nothing of half."""
+"""Name -> size to ask about, as a multiple of the present one. The tier `misses` gives no answer for half."""
 PRESENT = "pool_size=20%"
 WITHIN_S, LONGEST_S = 90, 600
-"""A look; and the longest one for a size that needs more."""
+"""The length of an observation in seconds, and the longest one for a size that needs more."""
 START_S = 210
-"""The window of the run beside which the server is looked at is so much longer than the look; the advice ends it."""
+"""The seconds by which the run's window is longer than the observation of its server. The end of the advice ends it."""
 LEAST_READS = 0.1
-"""Reads a transaction: an error, or a change, below that counts for none."""
+"""Reads per transaction below which an error or a change counts as none."""
 LARGEST = 0.12
-"""The error of one cell that is called large."""
+"""The relative error above which the summary counts an error as large."""
 KEPT = Path(__file__).with_name("advice-cells.json")
-"""The rows of cells that were done before."""
+"""The file with the rows of cells that were measured before."""
 _TPCC = "tools/prediction-cells.toml"
 _HOT = "tools/advice-cells-hot-rows.toml"
 _NEEDS = re.compile(r"record for (\d+) (min|s) at least")
@@ -54,38 +54,38 @@ _NEEDS = re.compile(r"record for (\d+) (min|s) at least")
 
 @dataclass(frozen=True)
 class Cell:
-    """A load on a server."""
+    """A load on a server, for which advice and measurement are compared."""
 
     name: str
     load: tuple[str, ...]
     engine: str
     server: str
     rate: int
-    """Transactions a second while the server is looked at, and measured: production leaves processors free."""
+    """Transactions per second while watched and measured, few enough to leave processors free, as in production."""
     tier: Literal["misses", "full"] = "misses"
     within_s: int = WITHIN_S
-    """A look lasts so long."""
+    """The length of the observation in seconds."""
     settings: str = "laboratory"
-    """Whose settings the server has: the laboratory's, or those that its package ships."""
+    """The server's settings: "laboratory" for bufferlab's own, else those that its package ships."""
     at_rate: bool = True
-    """Whether the truth is measured at the rate too."""
+    """Whether the measurement has the same rate as the observation."""
     only: str = ""
-    """The one size asked about; empty for all."""
+    """The only size to ask about; "" for all sizes."""
 
     @property
     def transactions(self) -> int:
-        """Of each measured run: those of a look."""
+        """Return the transactions of each measured run: as many as in an observation."""
         return self.rate * self.within_s
 
     @property
     def sizes(self) -> dict[str, float]:
-        """Of the present size, those that the tier judges."""
+        """Return name -> multiple of the present size, for the sizes that the tier judges."""
         judged = {name: ratio for name, ratio in SIZES.items() if ratio > 1 or self.tier == "full"}
         return {self.only: judged[self.only]} if self.only else judged
 
     @property
     def asked(self) -> tuple[str, ...]:
-        """What `bufferlab run` is asked, without the points."""
+        """Return the arguments of `bufferlab run`, without those for the points."""
         return (*self.load, "--engine", self.engine, "--server", self.server, "--connections", "8", "--no-page-trace",
                 "--share-device")  # fmt: skip
 
@@ -105,21 +105,24 @@ _SHIPPED: dict[str, dict[str, str | int]] = {
                       "change_buffering": "none", "lru_scan_depth": 1536},
     "mariadb-11.8": {**_OF_INNODB, "flush_method": "O_DIRECT", "adaptive_hash_index": "off", "lru_scan_depth": 1536},
 }  # fmt: skip
-"""What the packages ship, as far as it touches reads; asynchronous I/O is the servers' own everywhere."""
+"""Server -> the settings that its package ships, as far as they affect reads. Asynchronous I/O is never set."""
 _SHIPPED["postgres-17"] = _SHIPPED["postgres-15"]
 _SHIPPED["postgres-18"] = {**_SHIPPED["postgres-15"], "data_checksums": "on"}
 _SHIPPED["mysql-8.0"] = _SHIPPED["mysql-5.7"]
 
 
 def _tpcc(server: str, *, shipped: bool = False, **values: str) -> Cell:
-    """TPC-C; with what is shipped on so much data that a fifth of it is 256 MiB."""
+    """Return a cell of TPC-C. With shipped settings it has so much data that a fifth of it is 256 MiB."""
     engine = server.partition("-")[0]
     load = (_TPCC, *_set(warehouses=(14 if engine == "postgres" else 17) if shipped else 2))
     return _cell(f"{server}-tpcc", load, server, 200 if shipped else 100, shipped, values)
 
 
 def _hot_rows(server: str, *, shipped: bool = False, **values: str) -> Cell:
-    """Single selects and updates by a power law; with what is shipped on so much data that a fifth is 256 MiB."""
+    """Return a cell of single-row selects and updates, whose rows follow a power law.
+
+    With shipped settings it has so much data that a fifth of it is 256 MiB.
+    """
     load = (_HOT, *(_set(rows=6_000_000, hot_rows=6_000_000) if shipped else ()))
     return _cell(f"{server}-hot-rows", load, server, 2000, shipped, values)
 
@@ -148,7 +151,7 @@ def _full(cell: Cell, **more: Any) -> Cell:
     return replace(cell, name=f"{cell.name}-full", tier="full", **more)
 
 
-# The slow ones need more than three minutes to bring in as many pages as their pools have.
+# The slow servers need more than three minutes to read as many pages as their pools have.
 FULL = (
     *(_full(cell, at_rate=False) for server in ("mysql-5.7", "postgres-17")
       for cell in (_tpcc(server), _hot_rows(server))),
@@ -160,7 +163,8 @@ FULL = (
 
 
 def of_build(asked: str) -> Cell:
-    """Return the cell of a build that no table has to know: NAME=ENGINE:PATH; twice the pool alone is asked about."""
+    """Return the cell of a build given as NAME=ENGINE:PATH, which need not be in the tables. It asks only for twice the
+    pool."""
     if not (found := re.fullmatch(r"([\w.-]+)=(mysql|mariadb|postgres):(/.+)", asked)):
         raise argparse.ArgumentTypeError(f"{asked} is not NAME=ENGINE:PATH")
     name, engine, path = found.groups()
@@ -168,7 +172,7 @@ def of_build(asked: str) -> Cell:
 
 
 def advised(folder: Path, cell: Cell) -> bool:
-    """Look at a server at the present size, once more for a size that needs longer; return whether it has answered."""
+    """Get the advice for a server, with a second, longer observation if a size needs it; return whether it answered."""
     first = looked(folder, cell, cell.name, cell.sizes, cell.within_s)
     if first is None:
         return False
@@ -177,7 +181,7 @@ def advised(folder: Path, cell: Cell) -> bool:
 
 
 def needed(told: dict[str, Any], cell: Cell) -> int:
-    """Return the seconds of a further look that an answer asks for about the largest size; 0 for none."""
+    """Return the seconds of observation that an answer asks for to judge the largest size; 0 if it asks for none."""
     present = told["present"]["pool_size_bytes"]
     largest = next((one for one in told["sizes"] if one["pool_size_bytes"] == int(SIZES["4"] * present)), None)
     remedy = ((largest or {}).get("cannot_say") or {}).get("remedy") or ""
@@ -189,7 +193,7 @@ def needed(told: dict[str, Any], cell: Cell) -> int:
 
 
 def looked(folder: Path, cell: Cell, name: str, sizes: Mapping[str, float], within_s: int) -> dict[str, Any] | None:
-    """Return the answer of a look, which is asked if it is not there yet; None where there was none."""
+    """Return the answer of `advise`, from its file or by running it; None if it gave none."""
     answer = folder / f"{name}.json"
     if not answer.exists():
         with running(folder, replace(cell, within_s=within_s)) as (url, password):
@@ -209,7 +213,7 @@ def looked(folder: Path, cell: Cell, name: str, sizes: Mapping[str, float], with
 
 @contextmanager
 def running(folder: Path, cell: Cell) -> Iterator[tuple[str, str]]:
-    """Context manager for a private server in the window of a run; yields its URL and our password there."""
+    """Context manager for a private server in a run's measured window; yields its URL and our password for it."""
     with tempfile.TemporaryDirectory(prefix="advice-", dir="/var/tmp") as home:
         Path(home).chmod(0o711)
         one = ("--sweep", PRESENT, "--set", f"rate={cell.rate}", "--repetitions", "1")
@@ -225,7 +229,7 @@ def running(folder: Path, cell: Cell) -> Iterator[tuple[str, str]]:
 
 
 def until_measured(process: subprocess.Popen[bytes], home: Path, log: Path, cell: Cell) -> tuple[str, str]:
-    """Wait until a run measures; return the URL of its server, and our password there. Raise SystemExit if it fails."""
+    """Wait until a run measures; return its server's URL, and our password for it. Raise SystemExit if it fails."""
     while "measuring" not in log.read_text():
         if process.poll() is not None:
             raise SystemExit(f"{cell.name}: the run ended before it measured, see {log}")
@@ -238,12 +242,12 @@ def until_measured(process: subprocess.Popen[bytes], home: Path, log: Path, cell
 
 
 def judged(folder: Path, cell: Cell) -> bool:
-    """Do what a load lacks; return whether it is whole."""
+    """Do the parts of a cell that are missing; return whether the cell is complete."""
     return advised(folder, cell) and run(folder, cell.name, (*cell.asked, *points(folder, cell)))
 
 
 def points(folder: Path, cell: Cell) -> tuple[str, ...]:
-    """Return what a run is asked to measure the very sizes that the advice was about."""
+    """Return the arguments for a run that measures exactly the sizes that the advice was about."""
     present = json.loads((folder / f"{cell.name}.json").read_text())["present"]["pool_size_bytes"]
     sizes = ",".join(f"{int(ratio * present)}B" for ratio in cell.sizes.values())
     rate = ("--set", f"rate={cell.rate}") if cell.at_rate else ()
@@ -251,7 +255,7 @@ def points(folder: Path, cell: Cell) -> tuple[str, ...]:
 
 
 def measured(folder: Path, cell: Cell) -> dict[Any, list[float]]:
-    """Return the reads a transaction of each measured run, by the size of its pool in bytes."""
+    """Return size of the pool in bytes -> reads per transaction of each measured run."""
     sweep = sweep_folder(folder / cell.name)
     assert sweep is not None
     reads: dict[Any, list[float]] = {}
@@ -267,7 +271,7 @@ def measured(folder: Path, cell: Cell) -> dict[Any, list[float]]:
 
 
 def rows(folder: Path, cell: Cell) -> Iterator[dict[str, Any]]:
-    """Yield a row for each size of a cell that is done."""
+    """Yield a row for each size of a cell, if the cell is complete."""
     if not (folder / f"{cell.name}.done").exists():
         return
     truth = measured(folder, cell)
@@ -281,7 +285,7 @@ def rows(folder: Path, cell: Cell) -> Iterator[dict[str, Any]]:
         size = next((one for one in told["sizes"] if one["pool_size_bytes"] == int(ratio * present)), None)
         per = {key: size[key] / units_per_s if size and size[key] is not None and units_per_s else None
                for key in ("reads_per_s", "low", "high")}  # fmt: skip
-        # The server's pool is a whole number of pages.
+        # The server's pool is a whole number of pages, so take the nearest size.
         runs = truth[min(truth, key=lambda measured_bytes: abs(measured_bytes - ratio * present))]
         own = told["counted"]["reads"] / told["counted"]["units"] if told["counted"]["units"] else None
         why = (size or {}).get("cannot_say") or {}
@@ -292,13 +296,13 @@ def rows(folder: Path, cell: Cell) -> Iterator[dict[str, Any]]:
 
 
 def turnover_s(told: dict[str, Any]) -> float | None:
-    """Return the seconds in which an advised server read as many pages as its pool has; None where it read none."""
+    """Return the seconds in which an advised server read as many pages as its pool has; None if it read none."""
     counted = told["counted"]
     return told["present"]["pool_pages"] * counted["seconds"] / counted["reads"] if counted["reads"] else None
 
 
 def table(found: Sequence[dict[str, Any]]) -> str:
-    """Return the rows as Markdown, and what they come to."""
+    """Return the rows as a Markdown table, with a summary."""
     heads = (
         "| load | settings | present pool, MiB | look, s | turnover, s | pool | reads now | measured | told | bounds"
     )
@@ -320,12 +324,12 @@ def table(found: Sequence[dict[str, Any]]) -> str:
 
 
 def summary(found: Sequence[dict[str, Any]]) -> Iterator[str]:
-    """Yield a sentence for each tier: what it answers, its errors, and how often its bounds hold the truth.
+    """Yield a sentence for each tier: how often it answers, its errors, and how often its bounds contain the truth.
 
-    A value, or a bound alone, is an answer. A bound's error is not known; it holds when the truth is below it.
+    A value counts as an answer, and so does a bound alone. A bound has no error; it is right if the truth is below it.
     """
     for tier in ("full", "misses"):
-        # A size that `full` handed on is a cell of `misses` alone.
+        # A size that the tier `full` left to the tier `misses` counts only as a cell of `misses`.
         cells = [{**row, "truth": fmean(row["runs"])} for row in found if (row["by"] or row["tier"]) == tier]
         answered = [row for row in cells if row["cannot_say"] is None and row["high"] is not None]
         told = [row for row in answered if row["told"] is not None]
@@ -351,7 +355,7 @@ def summary(found: Sequence[dict[str, Any]]) -> Iterator[str]:
 
 
 def cost_table(folder: Path, cells: Sequence[Cell]) -> str:
-    """Return as Markdown what each look cost, in per cent of a processor: measured beside foretold."""
+    """Return a Markdown table of each observation's cost, measured and predicted, in per cent of a processor."""
     lines = ["| load | attached | foretold | by its events | measured (95 %) | the command itself |"]
     lines.append("|---" * lines[0].count(" | ") + "|---|")
     for cell in cells:
@@ -368,13 +372,13 @@ def cost_table(folder: Path, cells: Sequence[Cell]) -> str:
 
 
 def _wrong_sign(row: dict[str, Any]) -> bool:
-    """Return whether reads were told to fall where they clearly rise, or to rise where they fall."""
+    """Return whether the advice said that reads fall although they clearly rise, or the reverse."""
     change, told = row["truth"] - row["own"], row["told"] - row["own"]
     return bool(abs(change) > max(LEAST_READS, 0.1 * row["own"]) and change * told <= 0)
 
 
 def main() -> int:
-    """Do what the arguments ask; return 1 when something could not be done."""
+    """Do the cells that the arguments ask for; return 1 if one of them failed."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--full", action="store_true", help="the loads of the tier full, which the kept rows lack")
@@ -391,7 +395,7 @@ def main() -> int:
     if unknown := {*names} - {cell.name for cell in every}:
         parser.error(f"no loads are named {', '.join(sorted(unknown))}")
     given.folder.mkdir(parents=True, exist_ok=True)
-    # The server that is looked at ends with us.
+    # After SIGTERM exit normally, so that the watched server ends too.
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
     kept = json.loads(KEPT.read_text()) if KEPT.exists() else {}
     wanted, started = [cell for cell in every if cell.name in names], time.monotonic()

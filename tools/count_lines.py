@@ -1,8 +1,8 @@
-"""Lines of code per part of the product: what `python/`, `crates/` and `experiments/` hold. Called by count-lines.
+"""Counts lines of code for each part of the product: of `python/`, `crates/` and `experiments/`. Called by count-lines.
 
-Python is read by `tokenize` and `ast`, templates by Jinja's own lexer, Rust by the small lexer below. In TOML and SQL a
-comment is a line that begins as one. JSON has no comments. Tests, benches, examples, tools, docs and lock files are not
-counted.
+Python is read with `tokenize` and `ast`, templates with Jinja's own lexer, Rust with the small lexer below. In TOML and
+SQL a line counts as a comment if it begins as one. JSON has no comments. Tests, benches, examples, tools, docs and lock
+files are not counted.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ NOT_COUNTED = {"tests", "benches", "examples", "testdata", "docs"}
 
 
 def python_lines(text: str) -> int:
-    """Return the lines of a Python file that hold a token of code."""
+    """Return the number of lines of a Python file that have a token of code."""
     documented = {
         (node.lineno, _column(text, node))
         for node in ast.walk(ast.parse(text))
@@ -43,7 +43,7 @@ def python_lines(text: str) -> int:
 
 
 def _column(text: str, node: ast.Expr) -> int:
-    """Return the node's column in characters: `ast` counts bytes."""
+    """Return the node's column in characters, which `ast` gives in bytes."""
     return len(text.splitlines()[node.lineno - 1].encode()[: node.col_offset].decode())
 
 
@@ -63,11 +63,11 @@ _BLOCK_EDGE = re.compile(r"/\*|\*/")
 
 
 def _rust_tokens(text: str) -> Iterator[tuple[str, int, int]]:
-    """Yield each token that is code as (text, first line, last line)."""
+    """Yield each token that is code, as (text, first line, last line)."""
     at, line = 0, 1
     while at < len(text):
         found = _RUST_TOKEN.match(text, at)
-        assert found is not None  # every character is a sign at least
+        assert found is not None  # every character matches at least as a sign
         end = _block_end(text, at) if found["block"] else found.end()
         token = text[at:end]
         last = line + token.count("\n")
@@ -77,7 +77,7 @@ def _rust_tokens(text: str) -> Iterator[tuple[str, int, int]]:
 
 
 def _block_end(text: str, at: int) -> int:
-    """Return where the block comment that begins here ends; they nest."""
+    """Return the index of the end of the block comment that begins at `at`. Such comments nest."""
     depth = 0
     for edge in _BLOCK_EDGE.finditer(text, at):
         depth += 1 if edge[0] == "/*" else -1
@@ -87,15 +87,15 @@ def _block_end(text: str, at: int) -> int:
 
 
 _FOR_TESTS = (["#", "[", "cfg", "(", "test", ")", "]"], ["#", "[", "cfg", "(", "all", "(", "test", ","])
-"""How the attribute of an item for tests begins."""
+"""The first tokens of an attribute that marks an item as being only for tests."""
 
 
 def _rust_items(text: str) -> Iterator[tuple[bool, list[tuple[str, int, int]]]]:
-    """Yield runs of tokens, and whether `#[cfg(test)]` or `#[cfg(all(test, ...))]` stands before them."""
+    """Yield sequences of tokens, each with whether `#[cfg(test)]` or `#[cfg(all(test, ...))]` precedes it."""
     tokens = list(_rust_tokens(text))
     start = at = 0
     while at < len(tokens):
-        # Of most tokens the first comparison is enough; to look at all of them took seconds.
+        # For most tokens the first comparison decides. To compare all marks at every token took seconds.
         if tokens[at][0] != "#" or not any(
             [token for token, _, _ in tokens[at : at + len(mark)]] == mark for mark in _FOR_TESTS
         ):
@@ -109,7 +109,7 @@ def _rust_items(text: str) -> Iterator[tuple[bool, list[tuple[str, int, int]]]]:
 
 
 def _closed(tokens: list[tuple[str, int, int]], at: int) -> int:
-    """Return the place behind the bracket that closes the one at this place."""
+    """Return the index after the bracket that closes the bracket at index `at`."""
     depth = 0
     for place in range(at, len(tokens)):
         depth += (tokens[place][0] == "[") - (tokens[place][0] == "]")
@@ -119,7 +119,7 @@ def _closed(tokens: list[tuple[str, int, int]], at: int) -> int:
 
 
 def _item_end(tokens: list[tuple[str, int, int]], at: int) -> int:
-    """Return where the item after an attribute ends: behind its `;` or its closing brace."""
+    """Return the index of the end of the item after an attribute: after its `;` or its closing brace."""
     depth = 0
     for place in range(at, len(tokens)):
         sign = tokens[place][0]
@@ -139,7 +139,7 @@ def rust_code(text: str) -> list[str]:
 
 
 def rust_lines(text: str) -> int:
-    """Return the lines of a Rust file that hold code outside of items for tests."""
+    """Return the number of lines of a Rust file that have code outside of items for tests."""
     code: set[int] = set()
     for tested, tokens in _rust_items(text):
         if not tested:
@@ -149,7 +149,7 @@ def rust_lines(text: str) -> int:
 
 
 def rust_test_files(path: PurePosixPath, text: str) -> Iterator[PurePosixPath]:
-    """Yield the files, without `.rs`, that hold the modules this file declares for tests alone."""
+    """Yield the files, without `.rs`, of the modules that a Rust file declares only for tests."""
     folder = path.parent if path.stem in {"lib", "main", "mod"} else path.with_suffix("")
     for tested, tokens in _rust_items(text):
         words = [token for token, _, _ in tokens]
@@ -160,7 +160,7 @@ def rust_test_files(path: PurePosixPath, text: str) -> Iterator[PurePosixPath]:
 
 
 def template_lines(text: str) -> int:
-    """Return the lines of a Jinja template that are neither blank nor a comment of the template's."""
+    """Return the number of lines of a Jinja template that are neither blank nor a Jinja comment."""
     code: set[int] = set()
     commented = False
     for line, kind, token in Environment(autoescape=True).lex(text):
@@ -190,7 +190,7 @@ KINDS: dict[str, tuple[str, Callable[[str], int]]] = {
 
 
 def counted(files: Mapping[str, str]) -> Counter[tuple[str, str]]:
-    """Return the lines of code by part and kind, of the files by their path."""
+    """Return (part, kind) -> number of lines of code; `files` has path -> text."""
     for_tests = {
         stem
         for name, text in files.items()
@@ -207,27 +207,27 @@ def counted(files: Mapping[str, str]) -> Counter[tuple[str, str]]:
 
 
 def is_counted(path: PurePosixPath) -> bool:
-    """Return whether the file is a source of the product."""
+    """Return whether the file is source code of the product."""
     ours = path.parts[0] in ROOTS or str(path) in ROOT_FILES
     return ours and path.suffix in KINDS and not NOT_COUNTED & set(path.parts)
 
 
 def part_of(path: PurePosixPath) -> str:
-    """Return the part a file belongs to: a crate, a stage of the package, all experiments."""
+    """Return the part to which a file belongs: a crate, a subpackage, or "experiments"."""
     if path.parts[0] == "python":
         return "/".join(path.parts[1:3]) if len(path.parts) > 3 else "bufferlab"
     return "/".join(path.parts[:2]) if path.parts[0] == "crates" else path.parts[0] if len(path.parts) > 1 else "root"
 
 
 def of_tree() -> dict[str, str]:
-    """Return the sources of the working tree by path, those not yet committed too."""
+    """Return path -> text of the sources in the working tree, including uncommitted files."""
     listed = _git("ls-files", "-z", "--cached", "--others", "--exclude-standard").decode().split("\0")
     names = [name for name in listed if name and is_counted(PurePosixPath(name)) and Path(name).is_file()]
     return {name: Path(name).read_text() for name in names}
 
 
 def of_commit(commit: str) -> dict[str, str]:
-    """Return the sources of a commit by path."""
+    """Return path -> text of the sources in a commit."""
     with tarfile.open(fileobj=io.BytesIO(_git("archive", "--format=tar", commit))) as archive:
         members = [each for each in archive if each.isfile() and is_counted(PurePosixPath(each.name))]
         found = {each.name: archive.extractfile(each) for each in members}
@@ -239,7 +239,7 @@ def _git(*words: str) -> bytes:
 
 
 def table(lines: Counter[tuple[str, str]]) -> str:
-    """Return the table that is printed: a row per part, a column per kind, sums at the edges."""
+    """Return the table to print: a row per part, a column per kind, with sums."""
     kinds = list(dict.fromkeys(kind for kind, _ in KINDS.values()))
     parts = sorted({part for part, _ in lines})
     rows = [(part, [lines[part, kind] for kind in kinds]) for part in parts]
@@ -251,7 +251,7 @@ def table(lines: Counter[tuple[str, str]]) -> str:
 
 
 def main() -> int:
-    """Print the table of the working tree, or of the commit named."""
+    """Print the table for the working tree, or for the commit that is named."""
     parser = argparse.ArgumentParser(prog="tools/count-lines", description=__doc__)
     parser.add_argument("commit", nargs="?", help="a commit of this repository (default: the working tree)")
     commit = parser.parse_args().commit

@@ -1,9 +1,9 @@
-"""Counts false alarms of `history` over simulated histories, and the steps that it finds; measures real sweeps for it.
+"""Counts false alarms of `history`, and the steps that it finds, in simulated histories; measures sweeps for them.
 
-A measured sweep is `run buffer-size --engine sqlite --quick --no-page-trace --sweep pool_size=20%` with a seed of its
-own, or with a pool of 18.5 %, which stands for a change that nobody wrote down. Simulated histories draw their sweeps
-from these with replacement, whole, so that figures scatter together as they do; or have figures with normal scatter,
-half of whose variance all figures of a sweep share. See tools/history-alarms and docs/statistics.md.
+A measured sweep is `run buffer-size --engine sqlite --quick --no-page-trace --sweep pool_size=20%` with its own seed.
+Some sweeps have a pool of 18.5 % instead, as an unnoticed change. Simulated histories draw whole sweeps from these,
+with replacement, so that metrics keep their common scatter. Others have metrics with normal scatter, half of whose
+variance all metrics of a sweep share. See tools/history-alarms and docs/statistics.md.
 """
 
 from __future__ import annotations
@@ -29,22 +29,22 @@ Draw = Callable[[np.random.Generator, int], Array]
 
 TABLE = Path(__file__).parents[1] / "tests/fixtures/history/sqlite-sweeps.csv"
 POOLS = {"same": "20%", "smaller": "18.5%"}
-#: Far from the seeds of tools/known-scatter.csv and of tools/same-or-doubled.csv.
+#: The first seed of each kind, far from the seeds of tools/known-scatter.csv and tools/same-or-doubled.csv.
 FIRST_SEEDS = {"same": 730_000, "smaller": 740_000}
 _KEYS = ("kind", "sweep")
 SWEEPS = 40
 _CAP_S = 600.0
 NEAR = 3
-"""A change is found where it is told this near to its true place."""
+"""A change counts as found if it is reported at most this many sweeps from its true place."""
 _STEP = 2.0
 _RATIO = 4.0
-"""The logarithm that the likelihood ratio of a test must exceed, before its threshold is drawn."""
+"""The assumed logarithm of a likelihood ratio's threshold, until simulations have determined the threshold."""
 _FIGURES = 8
-"""Of a simulated history, such as two counts at each of four settings."""
+"""The number of metrics in a simulated history, such as two counts at each of four settings."""
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Measure, or simulate and print."""
+    """Measure sweeps, or simulate histories and print the tables."""
     parser = argparse.ArgumentParser(prog="tools/history-alarms", description=__doc__)
     parser.add_argument("--measure", action="store_true", help="measure the sweeps that the table lacks")
     parser.add_argument("--sweeps", type=int, default=SWEEPS, metavar="N", help="sweeps of one setting (40)")
@@ -66,7 +66,7 @@ def main(arguments: Sequence[str]) -> None:
 
 
 def measure(wanted: dict[str, int], table: Path) -> None:
-    """Measure what a table lacks, and add each sweep to it as it ends."""
+    """Measure the sweeps that a table lacks, and add each one to the table when it has ended."""
     there = {(row["kind"], int(row["sweep"])) for row in _rows(table)}
     asked = [(kind, number) for kind, count in wanted.items() for number in range(count)]
     left = [one for one in asked if one not in there]
@@ -77,11 +77,11 @@ def measure(wanted: dict[str, int], table: Path) -> None:
 
 
 def _measured(kind: str, number: int) -> dict[str, str]:
-    """Measure a sweep and return its row. Its folder is removed."""
+    """Measure a sweep, remove its folder, and return its row."""
     from bufferlab.report.comparison.history_sweeps import told_of
 
     with tempfile.TemporaryDirectory(prefix="history-alarms-") as folder:
-        # A busy machine shall end neither the warm-up nor the window before their transactions are done.
+        # On a busy machine, time limits must not end the warm-up or the window before their transactions are done.
         told = told_of(quick_sweep(Path(folder), POOLS[kind], FIRST_SEEDS[kind] + number, _CAP_S).path, ())
     (point,) = told.points
     figures = {name: repr(values[0]) for name, values in point.values.items() if name not in told.blocked}
@@ -98,7 +98,7 @@ def _rows(table: Path) -> list[dict[str, str]]:
 def _add(row: dict[str, str], table: Path) -> None:
     rows = _rows(table)
     with table.open("a", newline="", encoding="utf-8") as file:
-        # Windows of a minute have more figures: a table has those of its first row.
+        # Sweeps with windows of a minute have more metrics, so take only those of the table's first row.
         writer = csv.DictWriter(file, list(rows[0] if rows else row), extrasaction="ignore", lineterminator="\n")
         if not rows:
             writer.writeheader()
@@ -107,7 +107,7 @@ def _add(row: dict[str, str], table: Path) -> None:
 
 @dataclass(frozen=True)
 class Real:
-    """The measured sweeps: a row a sweep, a column a metric, as logarithms."""
+    """The measured sweeps as logarithms: a row per sweep, a column per metric."""
 
     metrics: tuple[str, ...]
     same: Array
@@ -115,14 +115,14 @@ class Real:
 
     @property
     def planted(self) -> Array:
-        """The sweeps of one setting, with those of the smaller pool in place of the last ones."""
+        """Return the sweeps with equal settings, with those of the smaller pool in place of the last ones."""
         return np.concatenate([self.same[: SWEEPS - len(self.smaller)], self.smaller])
 
 
 def real(table: Path = TABLE) -> Real:
-    """Return what was measured, but for CPU times: they tell what else ran on the machine.
+    """Return the measured sweeps, without CPU times, which depend on other work on the machine.
 
-    Metrics that are zero anywhere, or the same everywhere, are left out.
+    Metrics that are zero in any sweep, or the same in all sweeps, are left out.
     """
     rows = sorted(_rows(table), key=lambda row: int(row["sweep"]))
     numbers = {
@@ -140,12 +140,12 @@ def real(table: Path = TABLE) -> Real:
 
 
 def drawn_from(table: Array) -> Draw:
-    """Return a draw of sweeps from measured ones, with replacement."""
+    """Return a function that draws sweeps from measured ones, with replacement."""
     return lambda random, sweeps: table[random.integers(0, len(table), sweeps)]
 
 
 def normal(deviation: float, figures: int = _FIGURES, lag_one: float = 0.0) -> Draw:
-    """Return a draw of sweeps with normal scatter: half of its variance is a sweep's, half a figure's own."""
+    """Return a function that draws sweeps with normal scatter. The metrics of a sweep share half of its variance."""
 
     def draw(random: np.random.Generator, sweeps: int) -> Array:
         own, shared = random.normal(size=(sweeps, figures)), random.normal(size=(sweeps, 1))
@@ -158,13 +158,13 @@ def normal(deviation: float, figures: int = _FIGURES, lag_one: float = 0.0) -> D
 
 
 def alarms(draw: Draw, sweeps: int, histories: int, seed: int) -> int:
-    """Return in how many histories without a change any change is told."""
+    """Return the number of histories without a change in which a change is reported."""
     random = np.random.default_rng(seed)
     return sum(any(changes(draw(random, sweeps)).changes) for _ in range(histories))
 
 
 def alarms_rows(measured: Real) -> list[tuple[str, Draw, int]]:
-    """Return the kinds of scatter of which false alarms are counted, each with the sweeps of a history."""
+    """Return (name, draw, number of sweeps) of each kind of history in which false alarms are counted."""
     as_measured = f"as {len(measured.same)} sweeps of SQLite, {len(measured.metrics)} figures"
     return [
         (as_measured, drawn_from(measured.same), SWEEPS),
@@ -186,20 +186,23 @@ def alarms_table(measured: Real, histories: int) -> Iterator[str]:
 
 @dataclass
 class Tally:
-    """What was told of planted steps."""
+    """The counts of what was reported of planted steps."""
 
     found: int = 0
     exact: int = 0
     others: int = 0
-    """Histories in which anything else was told, of this figure or of another."""
+    """The number of histories in which any other change was reported, in this metric or another."""
     covered: int = 0
-    """Steps found whose size lies in its interval."""
+    """The number of found steps whose true size lies in the interval of the reported size."""
     placed: int = 0
-    """Steps found whose place lies among the places that are told."""
+    """The number of found steps whose true place is among the places reported."""
 
 
 def steps(draw: Draw, columns: Sequence[int], place: int, size: float, histories: int, seed: int) -> Tally:
-    """Plant a step of `size` scatters at a place in some figures, and count what is told of the first of them."""
+    """Plant a step in some metrics, and count what is reported of it in the first of these.
+
+    The step, at sweep `place`, has a size of `size` standard deviations.
+    """
     random, tally = np.random.default_rng(seed), Tally()
     deviations, first = draw(np.random.default_rng(seed + 1), 4000).std(axis=0), columns[0]
     step = size * float(deviations[first])
@@ -224,8 +227,8 @@ def steps(draw: Draw, columns: Sequence[int], place: int, size: float, histories
 
 
 def steps_rows(measured: Real) -> list[tuple[str, Draw, list[int], int, float]]:
-    """Return the planted steps: the scatter, the figures that have it, its place, and its size in scatters."""
-    # A commit that reads more misses more: counts of the same pages move together.
+    """Return the steps to plant: (name, draw, metrics that have the step, its place, its size in deviations)."""
+    # A commit that reads more also misses more, so plant the step in all counts of reads and misses.
     moved = [place for place, metric in enumerate(measured.metrics) if metric.startswith(("read", "misses"))]
     of_sqlite = ("as SQLite, in reads", drawn_from(measured.same), moved)
     of_one = ("normal, 1 figure", normal(0.02, 1), [0])
@@ -252,10 +255,10 @@ def steps_table(measured: Real, histories: int) -> Iterator[str]:
 
 
 def power_table(histories: int) -> Iterator[str]:
-    """Yield how often a step of _STEP scatters is found at FALSE_ALARMS: its place known, and as it is searched for.
+    """Yield a table of how often a step of _STEP standard deviations is found at FALSE_ALARMS by several tests.
 
-    The last test is made for this step: of each place it takes the likelihood ratio of a step of that size, and it
-    leaves out five places at either end.
+    The first test knows the step's place; the others search for it. The last one is made for this step: it uses, at
+    each place, the likelihood ratio of a step of that size, and leaves out five places at both ends.
     """
     heads = ("figures", "sweeps since the step", "place known: found, %", "as `history`: found, %", "within 3, %")
     yield f"| {' | '.join((*heads, 'made for the step: found, %', 'within 3, %'))} |"
@@ -287,7 +290,7 @@ def power_table(histories: int) -> Iterator[str]:
 
 
 def planted_lines(measured: Real) -> Iterator[str]:
-    """Yield what is told of the measured sweeps, as they are and with smaller pools from one sweep on."""
+    """Yield the changes reported in the measured sweeps: unchanged, and with smaller pools from one sweep on."""
     for name, table in (("as measured", measured.same), ("smaller pools", measured.planted)):
         found = dict(zip(measured.metrics, changes(table).changes, strict=True))
         places = sorted({one.place + 1 for of in found.values() for one in of})

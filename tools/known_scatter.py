@@ -1,9 +1,9 @@
 """Derives the shipped scatter of counts from repeated runs. See tools/known-scatter and docs/statistics.md.
 
-A row of tools/known-scatter.csv is a point of a measured sweep with two runs or more: what was run, how often its
-windows counted in the mean, and the relative standard deviation of the count per unit of work. The scatter is the
-likeliest floor and number of events of the workload that scatters most, its variance then raised to an upper bound. All
-other rows must lie below it.
+A row of tools/known-scatter.csv is a count at a point of a measured sweep with two runs or more: what ran, the mean
+count in its windows, and the relative standard deviation of the count per unit of work. The shipped scatter has the
+most likely floor and number of events for the workload that scatters most, with a variance raised to an upper bound.
+All other rows must be below it.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from bufferlab.stats.known_scatter import KnownScatter
 
 TABLE = Path(__file__).with_name("known-scatter.csv")
 SHIPPED = Path(__file__).parents[1] / "python/bufferlab/stats/known_scatter.toml"
-#: The workload whose counts scatter most gives the bound; the points of all others must lie below it.
+#: The workload whose counts scatter most. It gives the bound; the points of all other workloads must be below it.
 _WIDEST = "tpcc"
-#: Of the standard deviation of two runs 99.7 % lie below three times the true one.
+#: 99.7 % of the standard deviations of two runs are below three times the true one.
 _MOST_TIMES = 3.0
-#: Bytes read follow the pages read.
+#: Counter -> count per unit of work. Bytes read are left out: they follow from the pages read.
 _COUNTS = {counter: count for count, counter in COUNTED.items() if count != "read_bytes"}
 #: The probability with which the shipped variance is above the true one.
 LEVEL = 0.95
@@ -35,7 +35,7 @@ LEVEL = 0.95
 
 @dataclass(frozen=True)
 class Repeated:
-    """The runs of one point, and one of its counters."""
+    """One counter in the repeated runs of one point."""
 
     sweep: str
     engine: str
@@ -48,7 +48,7 @@ class Repeated:
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Add sweeps to the table, and write what it says."""
+    """Add sweeps to the table, and write the file to ship."""
     rows = table()
     for argument in arguments:
         found = list(repeated(Path(argument)))
@@ -81,7 +81,7 @@ def table() -> list[Repeated]:
 
 
 def repeated(folder: Path) -> Iterator[Repeated]:
-    """Yield the points of a measured sweep that ran more than once, one row for each count."""
+    """Yield a row for each count at each point of a measured sweep that has more than one run."""
     analysis = Analysis.of(open_sweep(folder))
     if any(run.run.source != "measured" for run in analysis.runs):
         raise SystemExit(f"{folder} was not measured")
@@ -107,7 +107,7 @@ def repeated(folder: Path) -> Iterator[Repeated]:
 
 
 def shipped(rows: Sequence[Repeated]) -> str:
-    """Return the text of the shipped file."""
+    """Return the text of the file to ship."""
     engines = sorted({row.engine for row in rows})
     names = sorted({row.workload for row in rows})
     runs = sum(row.runs for row in rows if row.counter == "pages_read")
@@ -131,12 +131,12 @@ def shipped(rows: Sequence[Repeated]) -> str:
 
 
 def fitted(rows: Sequence[Repeated], runs: int) -> KnownScatter:
-    """Return the scatter that explains repeated runs: the likeliest floor and events, raised to their upper bound.
+    """Return the scatter that explains repeated runs: the most likely floor and events, raised to an upper bound.
 
-    `runs` are those that it must hold for.
+    `runs` is the number of runs for which it must hold.
 
-    The variance of n runs is chi-square with n - 1 degrees of freedom. The points of a sweep share their blocks' luck,
-    so all of them together bound the variance by no more degrees of freedom than one.
+    The variance of n runs is chi-square with n - 1 degrees of freedom. The points of a sweep share the chance of their
+    blocks. So, for the bound, all points of a sweep together have no more degrees of freedom than one of them.
     """
     from scipy.special import chdtri
 

@@ -1,8 +1,8 @@
-"""Measures what the five documents of docs/labs asked, small, and makes a lab report (PDF) of each. Called by labs.
+"""Repeats, at a small scale, the measurements of the five documents of docs/labs, with a lab report (PDF) of each.
 
-Each document has a page in docs/labs, which shows the commands below as they stand. A sweep that was whole is not done
-again; one that was stopped goes on where it stopped. Where this host cannot set what a sweep asks for (a loop device,
-the device's read-ahead, a bound on memory), its second command leaves that out, and this program says so.
+Called by labs. Each document has a page in docs/labs, which shows the commands below unchanged. A complete sweep is not
+repeated; a stopped sweep is resumed. If this host cannot set what a sweep asks for (a loop device, the device's
+read-ahead, a bound on memory), a second command leaves that out, and this program says so.
 """
 
 from __future__ import annotations
@@ -26,33 +26,33 @@ from prediction_cells import minutes_since, sweep_folder
 PYTHON = ".venv/bin/python"
 PDF_PACKAGES = "requirements-pdf.lock"
 KEPT_GOING = (0, 1)
-"""Exit codes of a sweep that has results: whole, or with points that failed."""
+"""The exit codes of a sweep that has results: complete, or with failed points."""
 STOPPED = (130, 143)
-"""Exit codes of a command that Ctrl-C or SIGTERM ended."""
+"""The exit codes of a command that Ctrl-C or SIGTERM ended."""
 
 
 @dataclass(frozen=True)
 class Sweep:
-    """One command of a lab, and what its report is called."""
+    """One command of a lab, and the name of its report."""
 
     name: str
     command: str
     needs: tuple[str, ...] = ()
-    """Findings of `bufferlab doctor` without which the other command runs."""
+    """The findings of `bufferlab doctor` that must be ok for `command`. Otherwise the command `otherwise` runs."""
     otherwise: str = ""
-    """The command that asks for nothing of that."""
+    """The command for hosts where a finding in `needs` is not ok."""
 
 
 @dataclass(frozen=True)
 class Lab:
-    """A document: the name of its page in docs/labs, and what asks its questions again."""
+    """A document: the name of its page in docs/labs, and the sweeps that repeat its measurements."""
 
     page: str
     sweeps: tuple[Sweep, ...]
 
     @property
     def servers(self) -> list[str]:
-        """Names of the servers that it needs, as `bufferlab engines fetch` takes them."""
+        """Return the names of the servers that the lab needs, for `bufferlab engines fetch`."""
         words = [word for sweep in self.sweeps for word in sweep.command.split()]
         return [name for option, name in pairwise(words) if option == "--server"]
 
@@ -120,10 +120,10 @@ LABS = (
 
 
 def ended(log: Path, *words: str) -> int:
-    """Run a command to its end, with what it prints in a file; return its exit code.
+    """Run a command to its end, with its output in the file `log`; return its exit code.
 
-    Ctrl-C reaches the command too, which then ends by itself: it is waited for, so that it can tidy up. SIGTERM is
-    passed on to it. Where either came, the code is that of a command that it ended.
+    Ctrl-C reaches the command too. This function then waits, so that the command can clean up and end. It passes
+    SIGTERM on to the command. After either signal, it returns the code of a command ended by that signal.
     """
     stopped: list[int] = []
     running: list[subprocess.Popen[bytes]] = []
@@ -134,7 +134,7 @@ def ended(log: Path, *words: str) -> int:
             if number == signal.SIGTERM:
                 process.send_signal(number)
 
-    # Before the command begins: a signal that comes then must not end us alone.
+    # Set the handlers before the command starts: a signal in between must not end only this program.
     before = {number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         with log.open("a") as opened, subprocess.Popen(words, stdout=opened, stderr=opened) as process:
@@ -149,7 +149,7 @@ def ended(log: Path, *words: str) -> int:
 
 
 def unless_stopped(code: int) -> int:
-    """Return an exit code. Raises SystemExit where somebody stopped the command."""
+    """Return `code`. Raises SystemExit if it means that a signal stopped the command."""
     if code in STOPPED:
         print("stopped; called again, it goes on from here", flush=True)
         raise SystemExit(code)
@@ -157,13 +157,13 @@ def unless_stopped(code: int) -> int:
 
 
 def bufferlab(log: Path, *arguments: str) -> int:
-    """Run ./bufferlab as `ended` does. Raises SystemExit where somebody stopped it."""
+    """Run ./bufferlab with `ended`. Raises SystemExit if a signal stopped it."""
     return unless_stopped(ended(log, "./bufferlab", *arguments))
 
 
 def set_pdf_up(log: Path) -> None:
-    """Install Typst, which sets the reports, into the environment that ./bufferlab made, unless it is there."""
-    # Without ./bufferlab's environment nothing can be measured: `able` says so next.
+    """Install Typst, which makes the PDFs, into the environment that ./bufferlab made, unless it is there already."""
+    # Without ./bufferlab's environment nothing can be measured; the function `able` reports that later.
     if not Path(PYTHON).exists() or unless_stopped(ended(log, PYTHON, "-c", "import typst")) == 0:
         return
     print("installing Typst, which sets the reports", flush=True)
@@ -172,9 +172,9 @@ def set_pdf_up(log: Path) -> None:
 
 
 def able(log: Path) -> frozenset[str]:
-    """Return what `bufferlab doctor` finds this host able to do, by the names of its findings."""
+    """Return the names of the findings of `bufferlab doctor` that are ok on this host."""
     with log.open("a") as opened:
-        # Sweeps keep their data there, as `bufferlab run --out` does below the folder of this log.
+        # The sweeps have their data directory there too.
         place = os.environ.get("BUFFERLAB_DATA") or str(log.parent)
         words = ["./bufferlab", "doctor", "--json", "--data-dir", place]
         told = subprocess.run(words, stdout=subprocess.PIPE, stderr=opened, check=False)
@@ -185,7 +185,7 @@ def able(log: Path) -> frozenset[str]:
 
 
 def command_for(sweep: Sweep, abilities: Collection[str]) -> str:
-    """Return the command that this host can do."""
+    """Return the one of a sweep's commands that this host can do."""
     lacking = [need for need in sweep.needs if need not in abilities]
     if not lacking:
         return sweep.command
@@ -194,7 +194,7 @@ def command_for(sweep: Sweep, abilities: Collection[str]) -> str:
 
 
 def measured(folder: Path, name: str, command: str) -> bool:
-    """Do a sweep, or what it lacks; return whether it has results that can be reported."""
+    """Do a sweep or resume it; return whether it has results for a report."""
     done, into, log = folder / f"{name}.done", folder / name, folder / f"{name}.log"
     if done.exists():
         return True
@@ -210,7 +210,7 @@ def measured(folder: Path, name: str, command: str) -> bool:
 
 
 def reported(folder: Path, name: str) -> Path | None:
-    """Make the lab report of a sweep and return it; None when that failed."""
+    """Make the lab report of a sweep; return its path, or None if that failed."""
     sweep, pdf, log = sweep_folder(folder / name), folder / f"{name}.pdf", folder / f"{name}.log"
     assert sweep is not None
     if bufferlab(log, "report", str(sweep), "--format", "pdf") != 0:
@@ -221,7 +221,7 @@ def reported(folder: Path, name: str) -> Path | None:
 
 
 def done(folder: Path, labs: Sequence[Lab]) -> Iterator[tuple[str, Path | None]]:
-    """Do the labs; yield the name of each sweep with its report."""
+    """Do the labs; yield the name of each sweep, with the path of its report."""
     abilities = able(folder / "doctor.log")
     for lab in labs:
         for sweep in lab.sweeps:
@@ -230,7 +230,7 @@ def done(folder: Path, labs: Sequence[Lab]) -> Iterator[tuple[str, Path | None]]
 
 
 def main() -> int:
-    """Do what the arguments ask; return 1 when something could not be done."""
+    """Do the labs that the arguments ask for; return 1 if something failed."""
     parser = argparse.ArgumentParser(prog="tools/labs", description=__doc__)
     parser.add_argument("folder", type=Path, nargs="?")
     parser.add_argument("--only", default="", help="names of pages in docs/labs, with commas between them")
@@ -264,5 +264,5 @@ def main() -> int:
 if __name__ == "__main__":
     try:
         sys.exit(main())
-    except KeyboardInterrupt:  # Between two commands.
+    except KeyboardInterrupt:  # Ctrl-C came between two commands.
         sys.exit(130)

@@ -1,4 +1,4 @@
-"""Writes the manual pages, one per command, from the help that the commands themselves print. Called by build-wheel.
+"""Writes the manual pages, one per command, from the commands' own help. Called by build-wheel.
 
 PYTHONPATH=python .venv/bin/python tools/manual.py DIR
 """
@@ -43,7 +43,7 @@ def write(folder: Path) -> list[Path]:
 def commands(
     command: click.Command, context: click.Context, words: tuple[str, ...]
 ) -> Iterator[tuple[tuple[str, ...], click.Command, click.Context]]:
-    """Yield the command and all commands below it, each with its words and its context."""
+    """Yield (words, command, context) for the command and all of its subcommands."""
     yield words, command, context
     if isinstance(command, click.Group):
         for name in command.list_commands(context):
@@ -79,7 +79,7 @@ def page(words: tuple[str, ...], command: click.Command, context: click.Context)
 
 
 def paragraph(text: str) -> str:
-    """Return a paragraph of a command's help: filled, or line by line where the help says so."""
+    """Return a paragraph of a command's help, filled, or line by line if the help marks it so."""
     if text.lstrip().startswith(_VERBATIM):
         lines = text.split(_VERBATIM, 1)[1].strip("\n").rstrip()
         return f".PP\n.nf\n{escaped(lines)}\n.fi"
@@ -87,7 +87,7 @@ def paragraph(text: str) -> str:
 
 
 def options(command: click.Command, context: click.Context) -> Iterator[str]:
-    """Yield an entry for each option that help shows, below the headings that help has."""
+    """Yield an entry for each option that help shows, under the help's own headings."""
     if isinstance(command, Grouped):
         sections = command.sections(context)
     else:
@@ -101,7 +101,7 @@ def options(command: click.Command, context: click.Context) -> Iterator[str]:
 
 
 def escaped(text: str) -> str:
-    """Return text that troff prints as it is.
+    """Return a text escaped so that troff prints it unchanged.
 
     >>> escaped("--json\\n.sql 'x'")
     "\\\\-\\\\-json\\n\\\\&.sql 'x'"

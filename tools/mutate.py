@@ -1,7 +1,7 @@
-"""Samples mutants of the pure code, runs the tests beside each, and lists those that survive. See tools/mutate.
+"""Samples mutants of the pure code, runs each one's unit tests, and lists the mutants that survive. See tools/mutate.
 
-Mutants of Rust come from cargo-mutants, those of Python from cosmic-ray; both change a copy of the tree. A mutant that
-was caught is not tried again while its file is the same; a survivor is.
+cargo-mutants makes the mutants of Rust, cosmic-ray those of Python; both change a copy of the tree. A caught mutant is
+not tried again until its file changes; a survivor is.
 """
 
 from __future__ import annotations
@@ -29,33 +29,33 @@ LIMIT = 0.15
 
 @dataclass(frozen=True)
 class Mutant:
-    """One small change of a file, by the place where it begins and the name that its tool has for it."""
+    """One small change of a file, identified by its place and by its tool's name for it."""
 
     file: str
     line: int
     name: str
     handle: Any = field(compare=False)
-    """What the tool needs to make it."""
+    """The object from which the tool makes the mutant."""
 
 
 class Mutants(Protocol):
-    """The mutants of a language. The current folder is the copy of the tree."""
+    """The mutants of one language. The current folder is the copy of the tree."""
 
     def all(self) -> list[Mutant]:
-        """Return all of them."""
+        """Return all mutants."""
 
     def told(self, mutant: Mutant) -> str | None:
-        """Return what it changes, without its place; None if that is seen to be no program."""
+        """Return a description of the change, without its place; None if the result is clearly not a valid program."""
 
     def tests(self, mutant: Mutant) -> tuple[str, ...]:
         """Return the command that runs the tests of the mutant's file."""
 
     def is_caught(self, mutant: Mutant) -> bool | None:
-        """Return whether a test fails with it; None if it is no program."""
+        """Return whether a test fails with the mutant; None if it is not a valid program."""
 
 
 class Rust:
-    """Mutants of the simulators."""
+    """The mutants of the simulators, in Rust."""
 
     package = "bufferlab-sim"
     timeout_s = 40
@@ -72,7 +72,7 @@ class Rust:
 
     def is_caught(self, mutant: Mutant) -> bool | None:
         how = ("--in-place", "--baseline", "skip", "--timeout", str(self.timeout_s), "--output", str(OWN))
-        # Version 27 tries fields whatever --re says.
+        # Version 27 also tries to delete fields, even if --re does not match.
         others = () if "delete field" in mutant.name else ("--exclude-re", "delete field")
         self._mutants(*how, "--re", f"^{re.escape(mutant.name)}$", *others)
         told = json.loads((OWN / "mutants.out/outcomes.json").read_text(encoding="utf-8"))["outcomes"]
@@ -82,7 +82,7 @@ class Rust:
         return {"CaughtMutant": True, "Timeout": True, "MissedMutant": False, "Unviable": None}[words[0]]
 
     def _mutants(self, *arguments: str) -> str:
-        # Its exit code tells what became of the mutant, and so does its file.
+        # Both its exit code and its file show the mutant's outcome.
         command = ["cargo", "mutants", "--package", self.package, *arguments]
         return subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False).stdout
 
@@ -91,7 +91,7 @@ def _tests(*names: str) -> list[str]:
     return [f"tests/unit/test_{name}.py" for name in names]
 
 
-#: Without those that simulate sweeps, which take a minute and more.
+#: The tests of stats, without those that simulate sweeps, which take more than a minute.
 STATS = _tests(*(f"stats_{name}" for name in ("best", "fit", "knee", "series", "trend", "turn", "verdict")))
 RESULTS = _tests(
     *(
@@ -102,7 +102,7 @@ RESULTS = _tests(
 
 
 class Python:
-    """Mutants of statistics, formulas of results, rules of audits, and plans."""
+    """The mutants, in Python, of statistics, formulas of results, rules of audits, and plans."""
 
     tests_of: Mapping[str, Sequence[str]] = {
         "python/bufferlab/stats/*.py": STATS,
@@ -162,20 +162,20 @@ class Python:
         from cosmic_ray.mutating import mutate_and_test
         from cosmic_ray.work_item import TestOutcome, WorkerOutcome
 
-        # Most mutants fall to the tests that have the file's name.
+        # The tests named after the file catch most mutants, so they run first.
         stem = Path(mutant.file).stem
         tests = sorted(self._tests[mutant.file], key=lambda test: (stem not in test, test))
         result = mutate_and_test([mutant.handle], " ".join(self._pytest(tests)), self.timeout_s)
         return result.test_outcome == TestOutcome.KILLED if result.worker_outcome == WorkerOutcome.NORMAL else None
 
     def _pytest(self, tests: Sequence[str]) -> tuple[str, ...]:
-        # Without compiled modules: a file written twice in a second would pass for the one that was compiled before.
+        # Write no compiled modules: a file written twice in a second would be taken for the version compiled before.
         words = ("env", "PYTHONDONTWRITEBYTECODE=1", "PYTHONPATH=python", os.environ["BUFFERLAB_TESTS_PYTHON"], "-P")
         return (*words, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *tests)
 
 
 def _annotations(source: str) -> Iterator[tuple[tuple[int, int], tuple[int, int]]]:
-    """The places of annotations, which nobody evaluates, as (line, column) of their begin and end."""
+    """Yield the places of annotations, which are never evaluated, as (line, column) of begin and end."""
     for node in ast.walk(ast.parse(source)):
         for one in (getattr(node, "annotation", None), getattr(node, "returns", None)):
             if one is not None:
@@ -183,7 +183,7 @@ def _annotations(source: str) -> Iterator[tuple[tuple[int, int], tuple[int, int]
 
 
 def copy_to(tree: Path) -> None:
-    """Make the copy as the tree is. What cargo built there stays."""
+    """Update the copy from the tree, but keep what cargo built there."""
     listed = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
     names = subprocess.run(listed, cwd=ROOT, capture_output=True, check=True).stdout.decode().split("\0")[:-1]
     names += [str(core.relative_to(ROOT)) for core in (ROOT / "python/bufferlab").glob("_native*.so")]
@@ -201,7 +201,7 @@ def copy_to(tree: Path) -> None:
 
 
 class Kept:
-    """The mutants that were caught, in a file of lines; a line holds for one content of the mutant's file."""
+    """The list of caught mutants, in a file. A line is valid only for one content of the mutant's source file."""
 
     def __init__(self, file: Path) -> None:
         self._file = file
@@ -212,7 +212,7 @@ class Kept:
         return self._line(mutant) in self._caught
 
     def add(self, mutant: Mutant) -> None:
-        """Keep that the mutant was caught."""
+        """Note that the mutant was caught."""
         with self._file.open("a", encoding="utf-8") as file:
             file.write(self._line(mutant) + "\n")
 
@@ -224,13 +224,13 @@ class Kept:
 def sampled(mutants: Sequence[Mutant], seed: int) -> list[Mutant]:
     """Return all mutants in the order in which a sample with this seed takes them.
 
-    A changed file moves its own mutants alone.
+    If a file changes, the order of other files' mutants stays the same.
     """
     return sorted(mutants, key=lambda one: sha256(f"{seed} {one.file} {one.line} {one.name}".encode()).digest())
 
 
 def main() -> int:
-    """Try the sample; return 1 if too many survive."""
+    """Try a sample of mutants; return 1 if too many survive."""
     parser = argparse.ArgumentParser(prog="tools/mutate", description=__doc__)
     parser.add_argument("language", choices=("rust", "python"))
     parser.add_argument("--sample", type=int, default=100, metavar="N", help="try N mutants (100)")

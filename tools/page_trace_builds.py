@@ -1,7 +1,7 @@
-"""Traced runs of every build stand beside the server's own counts, in one Markdown table. Called by page-trace-builds.
+"""Compares page traces of every build with the server's own counts, in a Markdown table. Called by page-trace-builds.
 
-A build and its user's rights are one sweep, and a line of FOLDER/state.jsonl once it is over: what was broken off is
-done again. A sweep that fails has a row with its reason, and the others go on.
+Each build, with each kind of user rights, is one sweep, and has a line in FOLDER/state.jsonl when it has ended. An
+interrupted sweep is done again. A sweep that fails has a row with the reason, and the other sweeps go on.
 """
 
 from __future__ import annotations
@@ -28,14 +28,15 @@ NINE = ("mysql-5.6", "mysql-5.7", "mysql-8.0", "mariadb-10.2", "mariadb-11.4",
 RIGHTS = ("own", "nobody")
 _GETS_OFF = {"mariadb-11.4": 0.003}
 _READS_OFF = {"mariadb-11.4": 0.001}
-"""The shares by which counts may differ; other builds of InnoDB: gets by 0.0005, reads by one. PostgreSQL: by none."""
+"""Build -> relative difference of counts that is allowed. Other builds of InnoDB: 0.0005 for gets, one for reads.
+PostgreSQL: none."""
 _HEAD = ("build", "rights", "transactions/s", "gets recorded / counted (beside the window)", "reads recorded / counted",
          "lost", "set up, ms", "waits", "gets off", "reads off", "as demanded")  # fmt: skip
 
 
 @dataclass(frozen=True)
 class Turn:
-    """A sweep that is wanted, as the file of what is done names it."""
+    """A sweep to do, as the file of finished sweeps identifies it."""
 
     server: str
     rights: str
@@ -45,14 +46,14 @@ class Turn:
 
 @dataclass(frozen=True)
 class Traced:
-    """One run with its trace."""
+    """One traced run."""
 
     transactions_per_s: float
     trace: PageTrace
 
 
 def main() -> int:
-    """Run what lacks, print; return 1 when a count is farther off than demanded, or a sweep failed."""
+    """Run the missing sweeps and print the table; return 1 if a count differs by too much, or if a sweep failed."""
     parser = argparse.ArgumentParser(prog="tools/page-trace-builds", description=__doc__)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--builds", nargs="+", default=NINE)
@@ -83,7 +84,7 @@ def main() -> int:
 
 
 def read(state: Path) -> dict[Turn, list[Traced] | str]:
-    """Return the sweeps that a file has; a line that was cut off is none, and a sweep that failed is done again."""
+    """Return the sweeps in the file of finished sweeps, without incomplete lines and failed sweeps."""
     done: dict[Turn, list[Traced] | str] = {}
     for line in state.read_text().splitlines() if state.exists() else ():
         try:
@@ -104,7 +105,7 @@ def note(state: Path, turn: Turn, runs: list[Traced] | str) -> None:
 
 
 def row(turn: Turn, runs: list[Traced] | str) -> list[str]:
-    """Return the columns of a sweep, as `_HEAD` names them."""
+    """Return the cells of a sweep, in the order of `_HEAD`."""
     if isinstance(runs, str):
         return [turn.server, turn.rights, runs, *["-"] * (len(_HEAD) - 4), "no"]
     traces = [one.trace for one in runs]
@@ -125,7 +126,7 @@ def row(turn: Turn, runs: list[Traced] | str) -> list[str]:
 
 
 def counted(trace: PageTrace, kind: str) -> CountedAccesses | None:
-    """Return the counts of gets, or of reads; None of a trace that broke off before it was counted."""
+    """Return a trace's counts of gets, or of reads; None if the trace broke off before the counts were made."""
     return next((one for one in trace.counts if kind in one.kind.split(" + ")), None)
 
 
@@ -136,7 +137,7 @@ def words(one: CountedAccesses) -> str:
 
 
 def off(one: CountedAccesses) -> int:
-    """Return how far a count is from what was recorded in the window, or there and while the counters were read."""
+    """Return how far a count is outside the range of recorded accesses: those in the window, up to all at its edges."""
     return max(one.recorded - one.counted, one.counted - one.recorded - one.at_edges, 0)
 
 
@@ -146,7 +147,7 @@ def share(one: CountedAccesses) -> float:
 
 
 def within(server: str, gets: CountedAccesses, reads: CountedAccesses) -> bool:
-    """Return whether a run's counts agree as demanded."""
+    """Return whether a run's counts agree well enough."""
     if server.startswith("postgres"):
         return off(gets) == off(reads) == 0
     reads_agree = off(reads) <= 1 or share(reads) <= _READS_OFF.get(server, 0)
@@ -154,7 +155,7 @@ def within(server: str, gets: CountedAccesses, reads: CountedAccesses) -> bool:
 
 
 def traced(turn: Turn) -> list[Traced] | str:
-    """Do the runs in a folder of their own; return them, or why there are none."""
+    """Do the runs of a sweep in a temporary folder; return them, or the reason why there are none."""
     with innodb.folder() as root:
         asked = command(turn, root)
         environment = {**os.environ, "PYTHONPATH": str(ROOT / "python")}
@@ -173,7 +174,7 @@ def traced(turn: Turn) -> list[Traced] | str:
 
 
 def command(turn: Turn, root: Path) -> list[str]:
-    """Return the command of a sweep, whose folder goes below `root`."""
+    """Return the command of a sweep, which puts its folder below `root`."""
     for folder in ("out", "data"):
         (root / folder).mkdir(mode=0o711)
     what = ("buffer-size", "--engine", turn.server.split("-")[0], "--set", f"server={turn.server}", "--warehouses", "1",
@@ -184,7 +185,7 @@ def command(turn: Turn, root: Path) -> list[str]:
 
 
 def runs_in(root: Path) -> Iterator[Traced]:
-    """Yield the runs of the only sweep below a folder that have a trace, good or not."""
+    """Yield those runs of the only sweep below `root` that have a trace, even a failed one."""
     for plan in (root / "out").glob("*/plan.json"):
         for record in open_sweep(plan.parent).runs():
             measured, trace = record.run.measured, record.run.page_trace

@@ -1,7 +1,7 @@
-"""Predictions are set beside measurements on the cells of docs/prediction.md. Called by prediction-cells.
+"""Compares predictions with measurements in the cells of docs/prediction.md. Called by prediction-cells.
 
-Each sweep has a folder of its own, and a file beside it once it is whole. A sweep that was broken off is resumed, a
-prediction is made anew. A sweep that fails is told at the end, and the others go on.
+Each sweep has its own folder, and a file next to that when it is complete. An interrupted sweep is resumed, an
+interrupted prediction is made again. A failed sweep is reported at the end, and the other sweeps go on.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ class Cells:
 
     name: str
     source: str
-    """Name of the traced run, one of `TRACES`; empty where the points are predicted from no run."""
+    """The name of the traced run in `TRACES`; "" if the points are predicted without a run."""
     measured: tuple[str, ...]
-    """What `bufferlab run` is asked, without the points."""
+    """The arguments of `bufferlab run`, without those for the points."""
     points: tuple[str, ...] = field(default=())
-    """The points, as both commands take them."""
+    """The arguments for the points, the same for both commands."""
     beside: str = ""
-    """The name of other cells whose measured sweep serves these too."""
+    """The name of other cells whose measured sweep these cells use; "" if they have their own."""
 
 
 def _server(engine: str, server: str) -> tuple[str, ...]:
@@ -57,7 +57,10 @@ def _hot_rows() -> tuple[str, ...]:
 
 
 def _slow() -> tuple[str, ...]:
-    """A rate at which the old sublist lives for nine times `old_blocks_time`; the warm-up's speed is forgotten."""
+    """Return a load so slow that pages stay in the old sublist for nine times `old_blocks_time`.
+
+    So the speed of the warm-up no longer matters.
+    """
     slow = ("--set", "old_blocks_time=1000", "--set", "rate=50", "--warehouses", "1", "--connections", "8")
     long = ("--duration", "260s", "--repetitions", "1", "--sweep", "pool_size=40MiB")
     return ("buffer-size", "--engine", "mysql", "--server", "mysql-5.7", *slow, *long)
@@ -72,13 +75,13 @@ def _writes(engine: str, server: str) -> tuple[str, ...]:
 
 
 def _scans(script: str, connections: int) -> tuple[str, ...]:
-    """Scans on PostgreSQL, beside look-ups; a share of the database is a share of all tables."""
+    """Return a load of scans and look-ups on PostgreSQL. A share of the database is a share of all tables."""
     sql = ("--set", f"script=tools/prediction-cells-{script}.sql")
     return ("tools/prediction-cells-scans.toml", "--server", "postgres-17", *sql, "--connections", str(connections))
 
 
 def _of_server(server: str) -> tuple[str, ...]:
-    """The server's own old sublist and scan depth; the rest as bufferlab has it."""
+    """Return a load with the server's own defaults for the old sublist and scan depth, else bufferlab's settings."""
     own = ("old_blocks_time=1000", "old_blocks_pct=37", "lru_scan_depth=1024")
     return (*_server("mysql", server), *(word for setting in own for word in ("--set", setting)))
 
@@ -102,7 +105,7 @@ NEWER = {
     "postgres19": ("postgres", "postgres-19"),
     "mariadb118": ("mariadb", "mariadb-11.8"),
 }
-"""The servers whose cells were measured last, by the names of their cells."""
+"""Name of cells -> (engine, server), for the servers that were measured last."""
 
 TRACES = {
     **{name: _trace(*server) for name, server in NEWER.items()},
@@ -130,7 +133,7 @@ TRACES = {
     "young-2000": (*_trace("mysql", "mysql-5.7"), "--quick"),
 }
 
-#: The most telling first.
+#: The cells, the most informative first.
 CELLS = (
     Cells("mysql57", "mysql57", (*_server("mysql", "mysql-5.7"), *_runs(6000, 3)), ("--sweep", POOLS)),
     Cells(
@@ -157,7 +160,7 @@ CELLS = (
 )
 
 
-#: Two loads and two pools each, of the servers that came after the models.
+#: The cells of servers that were added after the models were made: two loads each, with two pools.
 NEW_CELLS = (
     *(
         Cells(name, name, (*_server(*server), *_runs(6000, 2)), ("--sweep", "pool_size=20%,50%"))
@@ -169,7 +172,7 @@ NEW_CELLS = (
     ),
 )
 
-#: Where predictions end: what these cells ask is whether a wrong prediction says so, and whether a right one does not.
+#: Cells at the limits of the models. They test whether wrong predictions carry a doubt, and right ones do not.
 BORDERS = (
     *(
         Cells(name, name, (*TRACES[name], "--repetitions", "2"), ("--sweep", "pool_size=20%,40%,80%"))
@@ -191,7 +194,7 @@ BORDERS = (
 
 
 def _no_run(engine: str, server: str = "") -> tuple[str, ...]:
-    """A load that is predicted before anything ran."""
+    """Return a load that is predicted without any run."""
     return ("tools/no-run-cells.toml", "--engine", engine, *(("--server", server) if server else ()))
 
 
@@ -204,7 +207,7 @@ def _page_sizes(name: str, load: tuple[str, ...], sizes: str, pool: str) -> Cell
     return Cells(name, "", (*load, "--set", f"pool_size={pool}"), ("--sweep", f"page_size={sizes}"))
 
 
-#: What predictions from no run are judged by: no count of these was looked at while the rules of access were made.
+#: The cells that judge predictions without a run. Their counts were unknown while the rules of access were made.
 NO_RUN = (
     *(_scale("mysql57", "mysql", "mysql-5.7", warehouses) for warehouses in (2, 6, 12)),
     *(
@@ -230,31 +233,31 @@ NO_RUN = (
     ),
 )
 TURNED_OVER = 3
-"""How often the load must have filled a pool before its cell counts."""
+"""How often the load must have filled a pool for its cell to count."""
 WRONG, RIGHT = 0.10, 0.05
-"""Errors from which on a prediction should carry a verdict, and below which it should not."""
+"""The error from which on a prediction should carry a verdict, and the error below which it should not."""
 
 
 def sweep_folder(folder: Path) -> Path | None:
-    """Return the sweep that a folder has, if it has one."""
+    """Return the sweep folder in `folder`; None if there is none."""
     return next((path.parent for path in sorted(folder.glob("*/plan.json"))), None)
 
 
 def bufferlab(log: Path, *arguments: str) -> bool:
-    """Run the command, with what it prints in a file; return whether it succeeded."""
+    """Run ./bufferlab, with its output in the file `log`; return whether it succeeded."""
     with log.open("a") as opened:
         return subprocess.run(["./bufferlab", *arguments], stdout=opened, stderr=opened, check=False).returncode == 0
 
 
 def run(folder: Path, name: str, arguments: Sequence[str], command: str = "run") -> bool:
-    """Do a sweep, or what it lacks; return whether it is whole."""
+    """Do a sweep, or resume it; return whether it is complete."""
     done, into = folder / f"{name}.done", folder / name
     if done.exists():
         return True
     begun = sweep_folder(into)
     print(f"{name}: {'going on' if begun else 'begun'}", flush=True)
-    # A prediction is asked again with what it was asked, so that it can tell whether it is the same; a run
-    # remembers all but the leave to use the device beside another.
+    # To resume a prediction, repeat its arguments, so that it can check that they are the same. A run remembers
+    # its arguments, except the permission to share the device.
     again = arguments if command == "predict" else [one for one in arguments if one == "--share-device"]
     asked = (command, *again, "--resume", str(begun)) if begun else (command, *arguments, "--out", str(into))
     started, log = monotonic(), folder / f"{name}.log"
@@ -265,12 +268,12 @@ def run(folder: Path, name: str, arguments: Sequence[str], command: str = "run")
 
 
 def minutes_since(started: float) -> str:
-    """Return how long ago that was, in minutes."""
+    """Return the minutes since `started`, in words."""
     return f"{(monotonic() - started) / 60:.1f} min"
 
 
 def table(folder: Path, cells: Cells) -> bool:
-    """Predict the measured points from their traced run and print both; return whether that succeeded."""
+    """Predict measured points from their traced run, and print both; return whether that succeeded."""
     source = sweep_folder(folder / f"{cells.source}-trace")
     assert source is not None
     log, into = folder / f"{cells.name}-predicted.log", folder / f"{cells.name}-predicted"
@@ -282,7 +285,7 @@ def table(folder: Path, cells: Cells) -> bool:
 
 
 def beside(folder: Path, cells: Cells, predicted: Path) -> bool:
-    """Print a prediction beside what was measured, and keep it as JSON; return whether that succeeded."""
+    """Compare a prediction with the measurement, print that, and store it as JSON; return whether that succeeded."""
     measured = sweep_folder(folder / (cells.beside or cells.name))
     assert measured is not None
     print(f"\n{cells.name}", flush=True)
@@ -294,7 +297,7 @@ def beside(folder: Path, cells: Cells, predicted: Path) -> bool:
 
 
 def judged(folder: Path, wanted: Sequence[Cells]) -> str:
-    """Return how many wrong predictions carry a verdict, and how many right ones do, with the cells that should not."""
+    """Return a text with the numbers of wrong and right predictions that carry a verdict, and unexpected cells."""
     told = [(cells.name, folder / f"{cells.name}.json") for cells in wanted]
     read = [(name, json.loads(file.read_text())["points"]) for name, file in told if file.exists()]
     points = [(f"{name} {point['label']}", point) for name, points in read for point in points]
@@ -313,7 +316,7 @@ def judged(folder: Path, wanted: Sequence[Cells]) -> str:
 
 
 def errors(folder: Path, wanted: Sequence[Cells]) -> str:
-    """Return the mean and the largest error of each load, of cells that turned over often enough and of all."""
+    """Return a text with each load's mean and largest error, over cells that filled their pool often enough and all."""
     rows = []
     for cells in wanted:
         told, foretold = folder / f"{cells.name}.json", sweep_folder(folder / f"{cells.name}-predicted")
@@ -334,7 +337,7 @@ def _spread(found: Sequence[float]) -> str:
 
 
 def _turned_over(foretold: Path) -> dict[str, float]:
-    """Return how often each point's pool was filled, in the run that filled it least."""
+    """Return label of a point -> how often its pool was filled, in the run that filled it least."""
     log = foretold.parent.parent / f"{foretold.parent.name}.log"
     line = next(line for line in reversed(log.read_text().splitlines()) if line.startswith('{"format_version"'))
     often: dict[str, float] = {}
@@ -354,7 +357,7 @@ def _verdicts(point: dict[str, Any]) -> list[dict[str, str]]:
 
 
 def _is_wrong(point: dict[str, Any]) -> bool:
-    """Return whether a prediction is off by more than WRONG wherever in the measured interval the truth lies."""
+    """Return whether a prediction's error exceeds WRONG for every value in the measured interval."""
     predicted, measured = point["predicted"], point["measured"]
     if predicted is None:
         return False
@@ -363,7 +366,7 @@ def _is_wrong(point: dict[str, Any]) -> bool:
 
 
 def failures(folder: Path, wanted: Sequence[Cells], runs_only: bool) -> Iterator[str]:
-    """Do all, and yield the names of what could not be done."""
+    """Do all sweeps and predictions; yield the names of those that failed."""
     for cells in wanted:
         if not cells.source:
             yield from _unrun(folder, cells, runs_only)
@@ -376,7 +379,7 @@ def failures(folder: Path, wanted: Sequence[Cells], runs_only: bool) -> Iterator
 
 
 def _unrun(folder: Path, cells: Cells, runs_only: bool) -> Iterator[str]:
-    """Predict points from no run, measure them after that, and yield what could not be done."""
+    """Predict points without a run, then measure them; yield the names of the steps that failed."""
     name = f"{cells.name}-predicted"
     if not run(folder, name, (*cells.measured, *cells.points, "--json"), "predict"):
         yield name
@@ -387,7 +390,7 @@ def _unrun(folder: Path, cells: Cells, runs_only: bool) -> Iterator[str]:
 
 
 def main() -> int:
-    """Do what the arguments ask; return 1 when something could not be done."""
+    """Do the cells that the arguments ask for; return 1 if something failed."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--only", default="", help="names of cells, with commas between them")

@@ -1,7 +1,7 @@
-"""Measures quick sweeps of SQLite for the tools that count claims over many of them, and their shares' intervals.
+"""Measures quick sweeps of SQLite for tools that count claims over many sweeps; computes intervals of such shares.
 
-A sweep is `run buffer-size --engine sqlite --quick --no-page-trace` at one pool size, with a seed of its own. Called by
-same-or-doubled and history-alarms, each of which keeps a table to which it adds what was measured.
+A sweep is `run buffer-size --engine sqlite --quick --no-page-trace` at one pool size, with its own seed.
+same-or-doubled and history-alarms use this module. Each of them has a table to which it adds the measured sweeps.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ LEVEL = 0.95
 
 
 def quick_sweep(out: Path, pool: str, seed: int, cap_s: float | None = None) -> SweepFolder:
-    """Measure a sweep of one run below `out`; a signal ends the tool, as it ends the sweep.
+    """Measure a sweep of one run below `out`. A signal ends the sweep, and the tool too.
 
-    With `cap_s` neither its warm-up nor its window ends for their time sooner than that.
+    `cap_s`, if given, is the time limit, in seconds, of the warm-up and of the window.
     """
     overrides = Overrides(profile="quick", engine="sqlite", sweep=(("pool_size", (pool,)),), seed=seed)
     experiment = load("buffer-size", overrides)
@@ -44,7 +44,7 @@ def quick_sweep(out: Path, pool: str, seed: int, cap_s: float | None = None) -> 
 
 
 def with_time_left(parts: Sequence[Part]) -> Iterator[Part]:
-    """Yield what is to be measured; when one is done, say how long the rest will take."""
+    """Yield the parts to measure. After each part, print an estimate of the time left."""
     began = time.monotonic()
     for done, part in enumerate(parts, start=1):
         yield part

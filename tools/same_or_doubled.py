@@ -1,8 +1,8 @@
-"""Counts the claims that pairs of quick sweeps make where nothing differs, and where the pool was doubled.
+"""Counts the differences that `compare` claims in pairs of quick sweeps: with equal pools, and with a doubled pool.
 
-Each side of a pair is `run buffer-size --engine sqlite --quick --no-page-trace --sweep pool_size=20%` (40 % where it is
-doubled), a sweep of one run with a seed that no other side has. `compare` judges the pair by the shipped scatter of
-counts. See tools/same-or-doubled and docs/statistics.md.
+Each side of a pair is `run buffer-size --engine sqlite --quick --no-page-trace --sweep pool_size=20%` (40 % if it is
+doubled), a sweep of one run with its own seed. `compare` judges the pair by the shipped scatter of counts. See
+tools/same-or-doubled and docs/statistics.md.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from bufferlab.report.comparison.sides import of_two_folders
 
 TABLE = Path(__file__).with_name("same-or-doubled.csv")
 Kind = Literal["same", "doubled"]
-#: The pool of a pair's second side; the first has 20 %.
+#: Kind of pair -> pool of the pair's second side; the first side has 20 %.
 POOLS: dict[Kind, str] = {"same": "20%", "doubled": "40%"}
-#: Far from the seeds of repeated runs that tools/known-scatter.csv was made from.
+#: The first seed of each kind, far from the seeds of the runs behind tools/known-scatter.csv.
 FIRST_SEEDS: dict[Kind, int] = {"same": 710_000, "doubled": 720_000}
 
 
@@ -40,16 +40,16 @@ class Pair:
     """Reads per New-Order."""
     reads_b: float
     judged: int
-    """Metrics of which something may be claimed from one run a side."""
+    """The number of metrics on which one run per side allows a claim."""
     claimed: str
-    """The metrics that are called different, joined by blanks."""
+    """The names of the metrics claimed to be different, joined by blanks."""
     failed_checks: str
-    """The checks that failed on a side, joined by blanks."""
+    """The names of the checks that failed on any side, joined by blanks."""
     seconds: float
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Measure the pairs that the table lacks, add each to it as it ends, and print what the table says."""
+    """Measure the pairs that the table lacks, add each one when it has ended, and print a summary of the table."""
     parser = argparse.ArgumentParser(prog="tools/same-or-doubled", description=__doc__)
     parser.add_argument("--pairs", type=int, default=200, metavar="N", help="pairs of one setting (200)")
     parser.add_argument("--doubled", type=int, default=20, metavar="N", help="pairs with a doubled pool (20)")
@@ -63,14 +63,14 @@ def main(arguments: Sequence[str]) -> None:
 
 
 def lacking(rows: Sequence[Pair], asked: dict[Kind, int]) -> Iterator[tuple[Kind, int]]:
-    """Yield the pairs that are asked for and not in the table, both kinds evenly spread."""
+    """Yield the pairs that are asked for but missing in the table, with both kinds evenly mixed."""
     there = {(row.kind, row.pair) for row in rows}
     spread = sorted((number / count, kind, number) for kind, count in asked.items() for number in range(count))
     yield from ((kind, number) for _, kind, number in spread if (kind, number) not in there)
 
 
 def measured(kind: Kind, number: int) -> Pair:
-    """Measure and judge one pair; its folders are removed."""
+    """Measure and judge one pair, and remove its folders."""
     began, seed = time.monotonic(), FIRST_SEEDS[kind] + 2 * number
     with tempfile.TemporaryDirectory(prefix="same-or-doubled-") as folder:
         first, second = Path(folder, "a"), Path(folder, "b")
@@ -80,7 +80,7 @@ def measured(kind: Kind, number: int) -> Pair:
 
 
 def judged(kind: Kind, number: int, compared: SidesCompared, seconds: float) -> Pair:
-    """Return the row of a comparison."""
+    """Return the table's row for a comparison."""
     reads = compared.of(compared.headline)[0].found
     assert reads is not None
     failed = {
@@ -116,7 +116,7 @@ def table() -> list[Pair]:
 
 
 def add(row: Pair) -> None:
-    """Add a row to the table, with its head where there is no table yet."""
+    """Add a row to the table. If there is no table yet, begin it with its head."""
     new = not TABLE.exists()
     with TABLE.open("a", newline="", encoding="utf-8") as file:
         writer = csv.writer(file, lineterminator="\n")
@@ -126,7 +126,7 @@ def add(row: Pair) -> None:
 
 
 def said(rows: Sequence[Pair]) -> Iterator[str]:
-    """Yield the lines that tell what the table says."""
+    """Yield the lines of a summary of the table."""
     same, doubled = ([row for row in rows if row.kind == kind] for kind in POOLS)
     if same:
         wrong = sum(bool(row.claimed) for row in same)

@@ -1,13 +1,13 @@
-"""Two trees run the same experiments, each by its own program, and their counts are compared. Called by same-truth.
+"""Runs the same experiments in two checkouts with their own programs, and compares counts. Called by same-truth.
 
-On SQLite equal seeds give equal counts, at every edge of every window: rows of samples are compared one by one. Times,
-the host's counters and those of the process are not. A sample within a window asks SQLite for its page count, which
-gets two pages, and how many samples there are depends on the clock: these gets are taken off. Experiments run without
-their limits of time, at which a slow host would end a warm-up earlier.
+On SQLite equal seeds give equal counts at every edge of every window, so the rows of samples are compared one by one,
+except times, and counters of the host and the process. A sample within a window asks SQLite for its page count, which
+gets two pages, and the number of samples depends on the clock; so these gets are subtracted. Experiments run without
+their time limits, at which a slow host would end a warm-up earlier.
 
-On servers counts vary. Twelve sweeps a side run in turn with the same seeds. Student's 99 % interval of the mean log
-ratio over the pairs must contain 1 and lie within 5 % of it. The number of pairs is fixed before: one in a hundred
-intervals misses 1 by chance, and whoever adds pairs until none does finds nothing.
+On servers counts vary. Twelve sweeps per side run in turn with the same seeds. Student's 99 % interval of the mean log
+ratio over the pairs must contain 1, and must lie within 5 % of it. The number of pairs is fixed before: one interval in
+a hundred misses 1 by chance, so adding pairs until an interval contains 1 would prove nothing.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ PAIRS = 12
 CONFIDENCE, FARTHEST = 0.99, 0.05
 
 Row = tuple[int, str, str, str, str]
-"""Run in order, phase, edge, metric, subject."""
+"""The key of a row: (number of the run in order, phase, edge, metric, subject)."""
 
-#: Runs in the tree's own interpreter, so that each format is read by the program that wrote it.
+#: A program that runs in the checkout's own interpreter, so that each format is read by the program that wrote it.
 READ = """
 import json, sys
 try:
@@ -52,12 +52,12 @@ for at, record in enumerate(open_sweep(sys.argv[1]).runs()):
             print(json.dumps(told))
 """
 
-#: Of each sample inside a window that asked SQLite for its page count.
+#: Counter -> its increase by each sample inside a window, because the sample asks SQLite for its page count.
 GETS_OF_A_SAMPLE = {"page_gets": 2, "pool_fetches": 2, "pool_hits": 2}
 
 
 def counts(rows: Sequence[Sequence[Any]]) -> dict[Row, int]:
-    """Return the counts at the edges, without times and without the pages that samples got."""
+    """Return the counts at the edges, without times, and without the gets caused by samples."""
     found: dict[Row, int] = {}
     sampled: dict[tuple[int, str], int] = {}
     for run, phase, edge, metric, subject, count in rows:
@@ -70,7 +70,7 @@ def counts(rows: Sequence[Sequence[Any]]) -> dict[Row, int]:
 
 
 def differences(before: Mapping[Row, int], after: Mapping[Row, int]) -> Iterator[str]:
-    """Yield a line for each row that is not the same on both sides."""
+    """Yield a line for each row that differs between the sides."""
     for row in sorted(before.keys() | after.keys()):
         one, other = before.get(row), after.get(row)
         if one != other:
@@ -84,7 +84,7 @@ def _told(count: int | None) -> str:
 
 
 def interval(before: Sequence[float], after: Sequence[float]) -> tuple[float, float, float]:
-    """Return the mean ratio of pairs, after over before, with its interval on a log scale."""
+    """Return the geometric mean of the pairs' ratios after / before, and the ends of its interval."""
     logs = [math.log(b / a) for a, b in zip(before, after, strict=True)]
     mean = sum(logs) / len(logs)
     spread = math.sqrt(sum((each - mean) ** 2 for each in logs) / (len(logs) - 1) / len(logs))
@@ -93,7 +93,7 @@ def interval(before: Sequence[float], after: Sequence[float]) -> tuple[float, fl
 
 
 class Tree:
-    """A built checkout, and where its sweeps and databases go."""
+    """A built checkout, and the folder for its sweeps and databases."""
 
     def __init__(self, path: Path, work: Path) -> None:
         self.path = path.resolve()
@@ -101,14 +101,14 @@ class Tree:
         work.mkdir(parents=True, exist_ok=True)
 
     def sweep(self, name: str, experiment: str, *words: str, cache: Path | None = None) -> Path:
-        """Run an experiment, with that cache of databases and servers, or the user's; return its sweep folder."""
+        """Run an experiment; return its sweep folder. `cache` has databases and servers; the default is the user's."""
         places = {} if cache is None else {"BUFFERLAB_CACHE": str(cache)}
         out = ("--out", str(self.work / name), "--json")
         told = self._python("-m", "bufferlab", "run", str(self._untimed(experiment)), *words, *out, **places)
         return Path(json.loads(told)["sweep"])
 
     def _untimed(self, experiment: str) -> Path:
-        """Copy an experiment of this tree, with limits of time that it never reaches; return the copy's file."""
+        """Copy an experiment of this checkout, with time limits that it never reaches; return the copy's path."""
         copy = self.work / "experiments" / experiment
         shutil.copytree(self.path / "experiments" / experiment, copy, dirs_exist_ok=True)
         file = copy / "experiment.toml"
@@ -116,11 +116,11 @@ class Tree:
         return file
 
     def samples(self, sweep: Path) -> list[list[Any]]:
-        """Return the rows that the engine and the workload counted."""
+        """Return the rows of samples with the engine's and the workload's counts."""
         return [json.loads(line) for line in self._python("-c", READ, str(sweep)).splitlines()]
 
     def values(self, sweep: Path) -> dict[tuple[str, str], float | None]:
-        """Return the reported values by point and metric."""
+        """Return (point, metric) -> reported value."""
         answer = json.loads(self._python("-m", "bufferlab", "report", str(sweep), "--json"))
         return {
             (point["label"], row["metric"]): row["value"]
@@ -144,10 +144,10 @@ class Tree:
 
 
 def same_on_sqlite(experiment: str, trees: tuple[Tree, Tree], seed: int) -> bool:
-    """Print the rows that differ; return whether none does."""
+    """Print the rows that differ; return whether there are none."""
     told = []
     for tree in trees:
-        # Each side loads its own database: that is compared too.
+        # Each side loads its own database, so that loading is compared too.
         sweep = tree.sweep(experiment, experiment, "--smoke", "--seed", str(seed), cache=tree.work / "cache")
         told.append(counts(tree.samples(sweep)))
     found = list(differences(*told))
@@ -157,11 +157,11 @@ def same_on_sqlite(experiment: str, trees: tuple[Tree, Tree], seed: int) -> bool
 
 
 def same_on_server(server: str, trees: tuple[Tree, Tree], seeds: range, options: Sequence[str]) -> bool:
-    """Print the ratios; return whether every interval contains 1 and nothing far from it."""
+    """Print the ratios; return whether every interval contains 1 and lies close to it."""
     words = ("--quick", "--engine", SERVERS[server], "--server", server, "--sweep", "pool_size=20%")
     sweeps: tuple[list[Path], list[Path]] = ([], [])
     for seed in seeds:
-        # Each side goes first in every second pair: a server that runs first finds another host than the next one.
+        # Each side goes first in every second pair, because the first server of a pair changes the host for the second.
         for side in (0, 1) if seed % 2 else (1, 0):
             sweeps[side].append(trees[side].sweep(server, "buffer-size", *words, *options, "--seed", str(seed)))
     sides = [[tree.values(sweep) for sweep in of_tree] for tree, of_tree in zip(trees, sweeps, strict=True)]
@@ -174,7 +174,7 @@ def same_on_server(server: str, trees: tuple[Tree, Tree], seeds: range, options:
 
 
 def ratio_line(before: Sequence[float | None], after: Sequence[float | None]) -> tuple[str, bool]:
-    """Return what is said of a metric's pairs, and whether it is the same on both sides."""
+    """Return a line on a metric's pairs, and whether the metric is the same on both sides."""
     if before == after:
         return "identical", True
     if not all(before) or not all(after):

@@ -1,4 +1,4 @@
-"""Sets simulations of a part of TPC-C beside exact ones, and prints a table in Markdown. See tools/scale-errors."""
+"""Compares simulations of a part of TPC-C with exact ones, and prints a Markdown table. See tools/scale-errors."""
 
 from __future__ import annotations
 
@@ -14,12 +14,13 @@ from typing import Any
 import click
 
 SHARES = (0.1, 0.3, 0.5)
-"""Of the data: the pools."""
+"""The sizes of the pools, as shares of the data."""
 WARM_UP_A_WAREHOUSE = 3_000
-"""Transactions: with fewer, pools of half the data have not settled (docs/prediction.md, large pools)."""
+"""Transactions of warm-up per warehouse. With fewer, pools of half the data are not warm (docs/prediction.md, large
+pools)."""
 WINDOW = 20_000
 SEEDS = (1, 2, 3)
-"""A simulation of fewer warehouses has these too (crates/bufferlab-generate/src/scale.rs)."""
+"""The seeds of exact runs. A simulation of fewer warehouses has the same (crates/bufferlab-generate/src/scale.rs)."""
 _CORE = "import sys; from bufferlab.engines.native import native; print(native().generate(sys.stdin.read()))"
 _INNODB = {
     "old_blocks_pct": 37,
@@ -32,7 +33,7 @@ _INNODB = {
 
 @dataclass(frozen=True)
 class Engine:
-    """An engine, as jobs of the core name it, and the pool that it has."""
+    """An engine by the core's name for it, with its model and settings."""
 
     name: str
     page_size_bytes: int
@@ -43,13 +44,13 @@ class Engine:
 
 @dataclass(frozen=True)
 class Way:
-    """A way to simulate a scale: so many warehouses, and one page in so many."""
+    """A way to simulate a scale: with this many warehouses, and one page in `one_in`."""
 
     warehouses: int
     one_in: int = 1
 
     def told(self, scale: int) -> str:
-        """Return it in words."""
+        """Return the way in words."""
         if self.warehouses < scale:
             return f"{self.warehouses:,} for {scale:,}"
         return f"one in {self.one_in}" if self.one_in > 1 else "exact"
@@ -57,7 +58,7 @@ class Way:
 
 @dataclass(frozen=True)
 class Done:
-    """An answer of the core, and what it cost."""
+    """An answer of the core, with its processor time and memory."""
 
     told: dict[str, Any]
     cpu_s: float
@@ -65,7 +66,7 @@ class Done:
 
     @property
     def reads(self) -> list[float]:
-        """Return the reads of a New-Order with each pool."""
+        """Return the reads per New-Order with each pool."""
         return [(pool["misses"] + pool["prefetch_reads"]) / pool["new_orders"] for pool in self.told["pools"]]
 
 
@@ -81,7 +82,8 @@ _PARTS = {
     "postgres": _ALL_THAT_FITS,
     "sqlite": _ALL_THAT_FITS,
 }
-"""By scale. Exact, 400 warehouses of PostgreSQL take more memory than a run has, and SQLite's rules end at 102."""
+"""Engine -> scale -> ways to simulate. Exact runs of 400 warehouses need too much memory on PostgreSQL, and SQLite's
+rules end at 102."""
 _MOST_EXACT = 400
 
 
@@ -99,7 +101,7 @@ def main(folder: Path, only: str) -> None:
 
 
 def rows(folder: Path, engine: Engine, scale: int, parts: Sequence[Way]) -> Iterator[str]:
-    """Yield the exact runs of a scale and its simulations by parts."""
+    """Yield the table's rows for a scale: its exact runs, and its simulations of a part."""
     loaded = simulated(folder, engine, scale, None, SEEDS[0], [])
     frames = [round(share * loaded.told["database_bytes"] / engine.page_size_bytes) for share in SHARES]
     exact = [simulated(folder, engine, scale, Way(scale), seed, frames) for seed in SEEDS if scale <= _MOST_EXACT]
@@ -109,7 +111,8 @@ def rows(folder: Path, engine: Engine, scale: int, parts: Sequence[Way]) -> Iter
         yield row(name, "exact, mean of 3 seeds", means, "", "", exact[0])
     for way in parts:
         done = simulated(folder, engine, scale, way, SEEDS[0], frames)
-        # A sample has the exact run's transactions; fewer warehouses have others, of three seeds.
+        # A sample of pages has the exact run's transactions. Fewer warehouses have other transactions, with three
+        # seeds.
         against = exact[0].reads if exact and way.warehouses == scale else means
         pairs = zip(done.reads, against, strict=True) if exact else ()
         off = [f"{round(100 * (own / whole - 1), 1) + 0.0:+.1f}" for own, whole in pairs]
@@ -124,7 +127,8 @@ def row(name: str, way: str, reads: Sequence[float], off: str, told: str, done: 
 
 
 def simulated(folder: Path, engine: Engine, scale: int, way: Way | None, seed: int, frames: Sequence[int]) -> Done:
-    """Return a simulation of these pools, from the folder if it is there; without a way the loaded database alone."""
+    """Return a simulation of these pools, from the folder if it is stored there; without `way`, only the loaded
+    database."""
     asked = {"simulated_warehouses": way.warehouses, "one_in": way.one_in} if way else {}
     job = {
         "engine": engine.name,

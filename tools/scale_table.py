@@ -1,4 +1,4 @@
-"""Predicts what TPC-C of many scales reads, on three engines, and prints a table in Markdown. See tools/scale-table."""
+"""Predicts the reads of TPC-C at many scales on three engines, and prints a Markdown table. See tools/scale-table."""
 
 from __future__ import annotations
 
@@ -14,10 +14,11 @@ SCALES = (1, 10, 100, 10_000)
 POOLS = "10%,30%,50%"
 ENGINES = ("mysql", "postgres", "sqlite")
 WARM_UP_A_WAREHOUSE = 3_000
-"""Transactions: with fewer, pools of half the data have not settled (docs/prediction.md, large pools)."""
+"""Transactions of warm-up per warehouse. With fewer, pools of half the data are not warm (docs/prediction.md, large
+pools)."""
 WINDOW = 20_000
 WINDOW_A_WAREHOUSE = 200
-"""Of a part of the database only a part of the window is played."""
+"""Transactions of the window per warehouse. If only a part of the database is simulated, so is the window."""
 _TOML = """\
 format_version = 1
 name = "scale-{engine}-{scale}"
@@ -46,7 +47,7 @@ repetitions = 3
 seed = 1
 """
 _KNOBS = {
-    # As in experiments/buffer-size: what is read then depends on the order of gets alone.
+    # As in experiments/buffer-size. With these settings, reads depend only on the order of gets.
     "mysql": 'server = "mysql-5.7"\npage_size = "16k"\nlru_scan_depth = 100\nold_blocks_time = 0',
     "postgres": 'server = "postgres-17"\npage_size = "8k"',
     "sqlite": 'page_size = "4k"\npcache = "ours"\nio_mode = "direct"',
@@ -57,7 +58,7 @@ _METRIC = "reads_per_new_order"
 
 
 def main() -> None:
-    """Predict what lacks in the folder, and print the table."""
+    """Predict what the folder lacks, and print the table."""
     command()
 
 
@@ -76,7 +77,7 @@ def command(folder: Path, only: str) -> None:
 
 
 def predicted(folder: Path, engine: str, scale: int) -> dict[str, Any]:
-    """Return what `bufferlab predict --json` tells of one scale."""
+    """Return the object that `bufferlab predict --json` prints for one scale."""
     kept = folder / f"{engine}-{scale}.json"
     if not kept.exists():
         window = max(WINDOW, WINDOW_A_WAREHOUSE * scale)
@@ -92,7 +93,7 @@ def predicted(folder: Path, engine: str, scale: int) -> dict[str, Any]:
 
 
 def row(engine: str, scale: int, told: dict[str, Any]) -> str:
-    """Return a row: mean reads per New-Order at each pool, and the part that was simulated."""
+    """Return a row: mean reads per New-Order with each pool, and the part that was simulated."""
     summaries = [one for point in told["points"] for one in point["summaries"] if one["metric"] == _METRIC]
     means = [f"{mean['value']:.3g} ({mean['ci_low']:.3g}–{mean['ci_high']:.3g})" for mean in summaries]
     runs = [run["prediction"]["generated"] for run in told["predictions"]]

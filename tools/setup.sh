@@ -1,14 +1,15 @@
 # shellcheck shell=bash
 # Finds or installs what bufferlab needs, for ./bufferlab and ./test; sourced, never run by itself.
 # System packages come from the distribution, Python packages from requirements*.lock, crates from Cargo.lock.
-# It never runs sudo unasked and never fetches a compiler by another way than the distribution's packages.
+# It runs sudo only after asking, and gets compilers only from the distribution's packages.
 
 # Exit code 3: the environment lacks something (docs/exit-codes.md has the codes).
 readonly LACKING=3
 
 say() { printf 'bufferlab: %s\n' "$*" >&2; }
 
-# told WHAT ABOUT COMMAND...: says what runs and about how long it takes, then how long it took.
+# told WHAT ABOUT COMMAND...: prints what the command does and about how long it takes, runs it, and prints how long it
+# took.
 told() {
     local started=$SECONDS outcome=0
     say "$1 (about $2)"
@@ -18,8 +19,8 @@ told() {
     return "$outcome"
 }
 
-# with_clock COMMAND...: runs a silent command; on a terminal a clock shows that it still runs, unless the compiler
-# shows its own progress there.
+# with_clock COMMAND...: runs a command that prints nothing. On a terminal, a count of seconds shows that it still runs,
+# unless the compiler shows its progress there.
 with_clock() {
     local clock outcome=0
     [ -t 2 ] && [ -z "$NATIVE_JOB" ] || {
@@ -35,19 +36,20 @@ with_clock() {
     return "$outcome"
 }
 
-# tick SINCE: a clock on the last line, until it is killed or this shell ends. It holds no lock of the shell.
+# tick SINCE: shows the seconds since SINCE on the last line, until it is killed or this shell ends. Closes the shell's
+# lock files.
 tick() {
     exec 8<&- 9<&-
     while sleep 1 && kill -0 $$ 2>/dev/null; do printf '\r  %d s ' "$((SECONDS - $1))" >&2; done
 }
 
-# lack WHAT HINT: ends with exit code 3, in the three lines of every bufferlab error.
+# lack WHAT HINT: prints the three lines that every bufferlab error has, and ends with exit code 3.
 lack() {
     printf 'error: %s\n  where: setting up %s\n  hint:  %s\n' "$1" "$ROOT" "$2" >&2
     exit "$LACKING"
 }
 
-# version_at_least HAVE WANT: dotted numbers, compared as numbers.
+# version_at_least HAVE WANT: whether version HAVE is at least WANT. The parts between dots are compared as numbers.
 version_at_least() { [ "$(printf '%s\n%s\n' "$2" "$1" | sort -V | head -n 1)" = "$2" ]; }
 
 # --- The distribution's packages -------------------------------------------------------------------
@@ -55,7 +57,8 @@ version_at_least() { [ "$(printf '%s\n%s\n' "$2" "$1" | sort -V | head -n 1)" = 
 have_apt() { command -v apt-get >/dev/null && command -v apt-cache >/dev/null; }
 
 APT_LISTS_FRESH=no
-# The lists on a machine just made are empty or name versions that are gone; once per call is enough.
+# Update apt's package lists, once per call of the script. On a new machine they are empty or name versions that no
+# longer exist.
 refresh_apt_lists() {
     [ "$APT_LISTS_FRESH" = no ] || return 0
     APT_LISTS_FRESH=yes
@@ -64,19 +67,20 @@ refresh_apt_lists() {
         with_clock apt-get -qq -o DPkg::Lock::Timeout=120 update >&2 || say "apt-get update failed; going on with the lists there are"
 }
 
-# A new machine may have no lists at all; asking them about a package then proves nothing.
+# Whether apt has package lists. A new machine may have none; then a package that is not found may still exist.
 have_apt_lists() { [ -n "$(apt_candidate gcc)" ]; }
 
-# apt_candidate PACKAGE: the version apt would install, upstream part only; nothing when there is none.
+# apt_candidate PACKAGE: prints the upstream part of the version that apt would install; nothing if there is none.
 apt_candidate() {
     apt-cache policy "$1" 2>/dev/null | sed -n 's/^  Candidate: \([0-9]*:\)\{0,1\}\([0-9.]*\).*/\2/p'
 }
 
-# install_packages WHY PACKAGE...: as root installs; otherwise says what to run, or asks on a terminal.
+# install_packages WHY PACKAGE...: installs packages as root. Other users are asked on a terminal; else it prints what
+# to run.
 install_packages() {
     local why=$1 command
     shift
-    # --no-remove: a machine's own packages are never removed to make room for ours.
+    # --no-remove: apt must not remove other packages to install ours.
     command="apt-get install -y --no-install-recommends --no-remove $*"
     have_apt || lack "$why: not found, and this system has no apt-get" \
         "install the equivalent of these Debian packages, then run the command again: $*"
@@ -103,17 +107,18 @@ install_packages() {
     lack "$why: not found" "sudo apt-get update && sudo $command"
 }
 
-# quietly APT-COMMAND...: what it prints goes to a log, and it asks nothing.
+# quietly APT-COMMAND...: runs apt without questions; its output goes to a log.
 quietly() {
     DEBIAN_FRONTEND=noninteractive "$@" -qq -o DPkg::Lock::Timeout=120 -o Dpkg::Use-Pty=0 </dev/null >"$APT_LOG" 2>&1
 }
 
-# about_packages COUNT: how long apt takes for them, by what was measured: 14 s for five, 40 s for a browser with Maven.
+# about_packages COUNT: prints about how long apt takes to install that many packages. Measured: 14 s for five, 40 s for
+# a browser with Maven.
 about_packages() { printf '%d s' "$((5 + 3 * $1))"; }
 
 # --- Compiler, Python, Rust ------------------------------------------------------------------------
 
-# What the set-up itself needs, asked for in one go: one question, one apt-get.
+# Find what the set-up itself needs. One apt-get, with one question, installs all that is missing.
 find_system_tools() {
     local wanted=()
     command -v cc >/dev/null || wanted+=(gcc)
@@ -134,7 +139,7 @@ find_system_tools() {
     find_rust || lack "no Rust >= $(rust_wanted) with cargo" "$(rust_hint)"
 }
 
-# PYTHON: the first interpreter new enough that can also make a virtual environment.
+# Set PYTHON to the first interpreter that is new enough and can make a virtual environment.
 find_python() {
     local candidate
     for candidate in python3 python3.13 python3.12 python3.11; do
@@ -146,10 +151,10 @@ find_python() {
     return 1
 }
 
-# The lowest Rust is said once, in Cargo.toml.
+# Print the lowest supported version of Rust. Only Cargo.toml states it.
 rust_wanted() { sed -n 's/^rust-version = "\(.*\)"/\1/p' "$ROOT/Cargo.toml"; }
 
-# Puts a Rust new enough on PATH: the one there is, ~/.cargo/bin, or a distribution's versioned one.
+# Put a Rust that is new enough on PATH: that of PATH, of ~/.cargo/bin, or of a distribution's package of one version.
 find_rust() {
     local dir
     for dir in "" "$HOME/.cargo/bin" $(printf '%s\n' /usr/lib/rust-*/bin | sort -rV); do
@@ -161,7 +166,7 @@ find_rust() {
     return 1
 }
 
-# rust_works DIR: cargo and rustc in DIR (or on PATH) both run and are new enough.
+# rust_works DIR: whether cargo and rustc in DIR (or on PATH) both run and are new enough.
 rust_works() {
     local have
     have=$(PATH=${1:+$1:}$PATH cargo --version 2>/dev/null | cut -d' ' -f2) && [ -n "$have" ] || return 1
@@ -170,13 +175,13 @@ rust_works() {
     version_at_least "$have" "$(rust_wanted)"
 }
 
-# RUST_PACKAGES: what the distribution calls a Rust new enough.
+# Set RUST_PACKAGES to the distribution's packages of a Rust that is new enough.
 choose_rust_packages() {
     local suffix want
     want=$(rust_wanted)
     have_apt || lack "no Rust >= $want with cargo" "$(rust_hint)"
     refresh_apt_lists
-    # Debian stable keeps a current Rust for its browsers (-web); Ubuntu has one package per version.
+    # Debian stable has a recent Rust to build its browsers (-web); Ubuntu has one package per version.
     for suffix in "" -web $(apt-cache pkgnames rustc- | sed -n 's/^rustc\(-1\.[0-9]*\)$/\1/p' | sort -rV); do
         if version_at_least "$(apt_candidate "rustc$suffix")" "$want" && [ -n "$(apt_candidate "cargo$suffix")" ]; then
             RUST_PACKAGES=("rustc$suffix" "cargo$suffix")
@@ -195,21 +200,23 @@ rust_hint() {
 
 # --- The virtual environment and the extension -----------------------------------------------------
 
-# Sources of the extension, as one hash. Contents, not times: another checkout of the same tree does not rebuild.
+# Print a hash of the extension's sources. It is of their contents, not times, so a new checkout of the same tree does
+# not rebuild.
 native_stamp() {
     (cd "$ROOT" && find crates Cargo.toml Cargo.lock .cargo pyproject.toml -type f -print0 | sort -z |
         xargs -0 sha256sum | sha256sum | cut -d' ' -f1)
 }
 
-# The folder's own path and the interpreter are in the stamp: a moved folder or a new Python needs a new environment.
+# Print a text that identifies the environment. It has the folder's path and the interpreter, because an environment
+# works neither in a moved folder nor with a new Python.
 environment_stamp() {
     printf '%s %s %s\n' "$(sha256sum <"$ROOT/$1" | cut -d' ' -f1)" "$VENV" "$(readlink -f "$VENV/bin/python" || true)"
 }
 
-# The stamp of what build_native would make now. Only the core that users run is optimised across its crates.
+# Print the stamp of what build_native would build now. Only the core that users run is optimised across crates (LTO).
 built_stamp() { printf '%s%s\n' "$(native_stamp)" "${CARGO_PROFILE_RELEASE_LTO:+ lto=$CARGO_PROFILE_RELEASE_LTO}"; }
 
-# native_is_built: the extension is of these sources; the one that users run will do for tests too.
+# native_is_built: whether the extension was built from these sources. Tests accept the extension that users run, too.
 native_is_built() {
     ls "$ROOT"/python/bufferlab/_native*.so >/dev/null 2>&1 || return 1
     is_stamped native "$(native_stamp)" || is_stamped native "$(built_stamp)"
@@ -217,12 +224,12 @@ native_is_built() {
 
 is_stamped() { [ -f "$VENV/.stamp-$1" ] && [ "$(cat "$VENV/.stamp-$1")" = "$2" ]; }
 
-# setup LOCK-FILE: afterwards $VENV/bin holds bufferlab with exactly the packages of the lock file.
+# setup LOCK-FILE: makes $VENV with bufferlab and exactly the packages of the lock file.
 setup() {
     local lock=$1 name=${1%.lock}
     VENV=$ROOT/.venv
     APT_LOG=${TMPDIR:-/tmp}/bufferlab-apt-$(id -u).log
-    # Two commands started together must not build into each other; descriptor 9 is closed again below.
+    # The lock on descriptor 9 keeps two commands from building at once. It is closed below.
     exec 9<"$ROOT/pyproject.toml"
     if ! flock --nonblock 9; then
         say "waiting for another command that sets bufferlab up or builds it"
@@ -237,7 +244,8 @@ setup() {
     exec 9<&-
 }
 
-# environment_is_made LOCK NAME: the packages are there. Those of tests hold those of users, in the same versions.
+# environment_is_made LOCK NAME: whether the packages are installed. Those for tests include those for users, in the
+# same versions.
 environment_is_made() {
     is_stamped "$2" "$(environment_stamp "$1")" ||
         { [ "$2" = requirements ] && is_stamped requirements-dev "$(environment_stamp requirements-dev.lock)"; }
@@ -266,9 +274,9 @@ make_venv() {
     fi
 }
 
-# begin_native LOCK: starts the compiler, which needs no Python package but maturin, before pip has the others.
+# begin_native LOCK: starts the compiler before pip installs the Python packages, of which it needs only maturin.
 begin_native() {
-    # Without cargo, maturin would fetch a compiler by itself: stop here instead.
+    # Stop without cargo: maturin would otherwise download a compiler.
     command -v cargo >/dev/null || lack "no cargo on PATH" "$(rust_hint)"
     make_venv
     [ -x "$VENV/bin/maturin" ] || told "installing maturin" "3 s" install_locked <(entry_of maturin "$ROOT/$1") ||
@@ -277,19 +285,19 @@ begin_native() {
         lack "cargo could not fetch the crates of Cargo.lock" "the lines above say why: no way to the crate registry, or a Cargo.lock older than a Cargo.toml"
     say "building the Rust core, whose SQLite is compiled from source (about $(about_build))"
     NATIVE_SINCE=$SECONDS
-    # A group of its own, so that end_native reaches the compilers too.
+    # maturin gets its own process group, so that end_native also ends the compilers that it starts.
     set -m
     compile &
     set +m
     NATIVE_JOB=$!
 }
 
-# end_native: ends a compiler that this shell would leave behind; scripts with a trap of their own end their jobs.
+# end_native: ends the compiler when this shell ends. Scripts that set another EXIT trap must end their jobs themselves.
 NATIVE_JOB=
 end_native() { [ -z "$NATIVE_JOB" ] || kill -- "-$NATIVE_JOB" 2>/dev/null || true; }
 trap end_native EXIT
 
-# entry_of PACKAGE LOCK: the package's lines of a lock file, with its hashes.
+# entry_of PACKAGE LOCK: prints a package's lines of a lock file, with the hashes.
 entry_of() { sed -n "/^$1==/,/[^\\\\]\$/p" "$2"; }
 
 # build_native: waits for the compiler, then installs what it built.
@@ -308,21 +316,23 @@ build_native() {
 
 fetch_crates() (cd "$ROOT" && cargo fetch --quiet --locked --target "$(rustc -vV | sed -n 's/^host: //p')" >&2)
 
-# Built by maturin, whose output shows the progress of some minutes.
+# Build the extension with maturin. That takes some minutes, and maturin's output shows the progress.
 compile() (
     cd "$ROOT"
     export PATH=$VENV/bin:$PATH VIRTUAL_ENV=$VENV PYO3_PYTHON=$VENV/bin/python
     exec maturin develop --release --locked --skip-install >&2
 )
 
-# pip finds it built, keeps to the lock file (--no-deps) and looks for maturin on PATH.
+# Install the built extension with pip, which runs maturin from PATH. --no-deps: pip must not install packages other
+# than those of the lock file.
 install_native() (
     cd "$ROOT"
     export PATH=$VENV/bin:$PATH VIRTUAL_ENV=$VENV PYO3_PYTHON=$VENV/bin/python
     exec python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable . >&2
 )
 
-# about_build: four minutes of one core for everything, a quarter of that where the crates of others are built.
+# about_build: prints about how long a build takes: four minutes of one core, or a quarter of that if dependencies are
+# built.
 about_build() {
     local seconds=$((240 / $(nproc)))
     [ ! -d "$ROOT/target/release/deps" ] || seconds=$((seconds / 4))

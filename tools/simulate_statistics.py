@@ -1,6 +1,7 @@
-"""Sweeps with a known truth, analysed as real ones are: coverage, false claims, power. Called by simulate-statistics.
+"""Simulates sweeps with a known truth, and analyses them like real ones: coverage, false claims, power.
 
-Every scenario has its own seed, so that one row can be repeated alone (--only). Nothing here is a timing.
+Called by simulate-statistics. Every scenario has its own seed, so that --only can repeat a single row. Nothing is
+timed.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ def _heavy(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
 
 
 def _skewed(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
-    """Lognormal even on the log scale, skewness 2.3: far more than counts or times show."""
+    """Return noise that is lognormal even on the log scale: skewness 2.3, far more than that of counts or times."""
     drawn = np.exp(0.6 * rng.normal(size=shape))
     return (drawn - np.exp(0.18)) / ((np.exp(0.36) - 1) * np.exp(0.36)) ** 0.5
 
@@ -44,7 +45,7 @@ NOISE: dict[str, Draw] = {"normal": _normal, "t, 4 df": _heavy, "skewed": _skewe
 
 @dataclass(frozen=True)
 class Scenario:
-    """One kind of sweep. Noise is the standard deviation of logarithms inside a block."""
+    """One kind of sweep. The noise is the standard deviation of logarithms within a block."""
 
     points: int = 5
     blocks: int = 5
@@ -56,14 +57,14 @@ class Scenario:
 
     @property
     def name(self) -> str:
-        """What the row is called in the table."""
+        """Return the name of the scenario's row in the table."""
         what = [f"{self.points} points x {self.blocks}", self.kind, f"{100 * self.noise:g} %", self.spread]
         what += [f"{self.missing} missing"] if self.missing else []
         what += [f"blocks {100 * self.block_noise:g} %"] if self.block_noise != 0.01 else []
         return ", ".join(what)
 
     def deviations(self) -> Array:
-        """The noise of each point."""
+        """Return the noise of each point."""
         word, _, by = self.spread.partition(" x")
         shape = np.ones(self.points)
         if word == "last":
@@ -74,7 +75,7 @@ class Scenario:
 
 
 def sweeps(scenario: Scenario, truth: Array, seed: int, count: int) -> Iterator[Fit]:
-    """Fits of simulated sweeps around the truth (logarithms)."""
+    """Yield the fits of simulated sweeps about the truth (logarithms)."""
     rng = np.random.default_rng(seed)
     for _ in range(count):
         shape = (scenario.points, scenario.blocks)
@@ -93,7 +94,7 @@ def _covers(low: float | None, truth: float, high: float | None) -> bool:
 
 
 def sweep_row(scenario: Scenario, seed: int, count: int) -> list[str]:
-    """Coverage of means and of all steps together, false claims of a flat sweep, and what could be found."""
+    """Return a row: coverage of means and of all steps together, false claims in a flat sweep, detectable effects."""
     flat = np.zeros(scenario.points)
     means = np.zeros(scenario.points)
     together = 0
@@ -113,7 +114,7 @@ def sweep_row(scenario: Scenario, seed: int, count: int) -> list[str]:
     kept = sum((f.step(*step).ci_low or 0) > 1 for f in sweeps(scenario, planted, seed + 1, count))
     planted[-1] = np.log(1.05)
     five = sum((f.step(*step).ci_low or 0) > 1 for f in sweeps(scenario, planted, seed + 2, count))
-    # The last point is best by 2 %, and all others are alike.
+    # The last point is the best by 2 %; all others are equal.
     best = flat + np.log(1.02)
     best[-1] = 0.0
     held = sum(
@@ -140,7 +141,7 @@ def _autoregressive(rng: np.random.Generator, phi: float, n: int, kind: str) -> 
 
 
 def series_row(phi: float, kind: str, n: int, seed: int, count: int) -> list[str]:
-    """Coverage of a mean and a dispersion, false cuts, and how often ten seconds at two deviations are found."""
+    """Return a row: coverage of mean and dispersion, false cuts, detection of ten seconds two deviations off."""
     rng = np.random.default_rng(seed)
     mean = spread = cut = hit = 0
     for _ in range(count):
@@ -193,7 +194,7 @@ SCENARIOS = (
     Scenario(block_noise=0.05),
 )
 QUICK = (Scenario(), Scenario(blocks=3), Scenario(spread="last x3"), Scenario(kind="skewed"), Scenario(missing=2))
-#: (lag-one correlation, noise, seconds). Long series take their time: two will do.
+#: (lag-one correlation, noise, seconds) of the series. Long series are slow, so there are only two.
 SERIES = (
     *((phi, kind, 60) for kind in ("normal", "t, 4 df") for phi in (0.0, 0.2, 0.3, 0.6)),
     *((phi, "normal", 300) for phi in (0.0, 0.2)),
@@ -202,7 +203,7 @@ SERIES = (
 
 @dataclass(frozen=True)
 class Recorded:
-    """Points of a measured sweep: how often each counted in its window, and how far its runs differed (logarithms)."""
+    """The points of a measured sweep: each one's count in its window, and the scatter of its runs (logarithms)."""
 
     name: str
     counted: Array
@@ -210,12 +211,12 @@ class Recorded:
 
     @property
     def points(self) -> int:
-        """The number of points."""
+        """Return the number of points."""
         return len(self.counted)
 
 
 def recorded() -> list[Recorded]:
-    """The measured sweeps of which the scatter of reads is recorded, whose runs differed."""
+    """Return the measured sweeps whose scatter of reads is recorded and is not zero."""
     found: dict[tuple[str, str], list[tuple[float, float]]] = {}
     with (Path(__file__).parent / "known-scatter.csv").open() as file:
         for row in csv.DictReader(file):
@@ -227,7 +228,7 @@ def recorded() -> list[Recorded]:
 
 
 def stopped(of: Recorded, truth: Array, at_most: int, rng: np.random.Generator) -> Fit:
-    """The fit of a simulated sweep at its end, which does as many blocks as it needs."""
+    """Return the fit, at its end, of a simulated sweep that does as many blocks as it needs."""
     logs = truth[:, None] + of.deviations[:, None] * rng.normal(size=(of.points, at_most))
     logs = logs + rng.normal(0, 0.01, at_most)
     known = known_scatters()["pages_read"]
@@ -248,7 +249,7 @@ def stopped(of: Recorded, truth: Array, at_most: int, rng: np.random.Generator) 
 
 
 def stopping_row(of: Recorded, at_most: int, seed: int, count: int) -> list[str]:
-    """How often all steps are held at the stop, with the recorded steps and without any, and the blocks it took."""
+    """Return a row: how often all intervals contain the true steps (as recorded, or none), and the blocks needed."""
     cells = [f"{of.name}, {of.points} points", str(at_most)]
     for truth in (np.log(of.counted), np.zeros(of.points)):
         rng, held, claims, blocks, means = np.random.default_rng(seed), 0, 0, 0, 0

@@ -22,7 +22,8 @@ step() {
     note "$name" "$outcome" "$((SECONDS - started)) s"
 }
 
-# begin NAME COMMAND...: starts a step beside those that follow; `ended` shows it and notes it. Its processes are a group.
+# begin NAME COMMAND...: starts a step in parallel with those that follow, as a process group. `ended` prints its output
+# and result.
 declare -A BESIDE
 begin() {
     local name=$1
@@ -38,7 +39,7 @@ end_jobs() {
     for job in $(jobs -p); do kill -- "-$job" 2>/dev/null || true; done
 }
 
-# ended NAME: waits for a step that was begun; its seconds are those that were waited for it.
+# ended NAME: waits for a step that `begin` started. The seconds in the summary are those of this wait.
 ended() {
     local name=$1
     step "$name" wait_for "$name"
@@ -52,7 +53,7 @@ wait_for() {
     return $outcome
 }
 
-# tests NAME COMMAND...: a step whose output also says how many tests ran.
+# tests NAME COMMAND...: runs a step whose output says how many tests ran, and counts them.
 tests() {
     local name=$1
     shift
@@ -60,19 +61,19 @@ tests() {
     count_tests "$name"
 }
 
-# ended_tests NAME: `ended` of a step that was begun and whose output says how many tests ran.
+# ended_tests NAME: does the same as `ended`, for a step whose output says how many tests ran, and counts them.
 ended_tests() {
     ended "$1"
     cp "$BESIDE_LOGS/$1" "$LOG"
     count_tests "$1"
 }
 
-# count_tests NAME: adds the tests of the log, and fails a step that ran none.
+# count_tests NAME: adds the log's numbers of tests to the totals. A step that ran no test fails.
 count_tests() {
     local name=$1
-    # cargo says so once per test program, pytest once; no test at all must not pass for success.
+    # cargo prints the numbers once per test program, pytest once.
     local passed failed skipped unable
-    # A Rust test that cannot run says so and ends well.
+    # A Rust test that cannot run here prints "skipped: REASON", and cargo counts it as passed.
     unable=$(unable_in_log | wc -l)
     passed=$(($(count_in_log passed) - unable))
     failed=$(count_in_log failed)
@@ -89,46 +90,49 @@ count_tests() {
 
 with_log() { "$@" 2>&1 | tee "$LOG"; }
 
-# count_in_log WORD: the sum of the numbers before WORD in the closing lines of cargo test or pytest.
+# count_in_log WORD: prints the sum of the numbers before WORD in the last lines of cargo test or pytest.
 count_in_log() {
     sed 's/\x1b\[[0-9;]*m//g' "$LOG" | grep -E '^test result: |^=+ .* in [0-9.]+s' |
         grep -oE "[0-9]+ $1\b" | awk '{ sum += $1 } END { print sum + 0 }' || true
 }
 
-# reasons_in_log: a line "NUMBER REASON" for tests that were skipped, as pytest -ra and the Rust tests say it.
+# reasons_in_log: prints a line "NUMBER REASON" for each reason of skipped tests, from pytest -ra and from the Rust
+# tests.
 reasons_in_log() {
-    # With outcomes that are kept, told_of_parts has those of pytest.
+    # If outcomes are stored, told_of_parts prints pytest's reasons.
     [ "${#KEPT[@]}" -gt 0 ] ||
         sed 's/\x1b\[[0-9;]*m//g' "$LOG" | sed -nE 's/^SKIPPED \[([0-9]+)\] [^:]+(:[0-9]+)?: /\1 /p'
     unable_in_log | sed 's/^/1 /'
 }
 
-# unable_in_log: of each Rust test that printed "skipped: REASON", the first reason.
+# unable_in_log: prints the first reason of each Rust test that printed "skipped: REASON".
 unable_in_log() {
     awk '/^---- .* stdout ----$/ { said = 0 } sub(/^skipped: /, "") && !said++' "$LOG"
 }
 
-# RUST_TESTS: the command. The dependencies are those of the extension, built once; our own crates check what they assert
-# and whether numbers overflow.
+# RUST_TESTS: the command of the Rust tests. It uses the dependencies that were built for the extension. In our crates,
+# debug assertions and checks of integer overflow are on.
 RUST_TESTS=(cargo test --release --quiet --locked --workspace)
 for crate in "$ROOT"/crates/*/ "$ROOT"/tools/probe-programs/; do
     crate=$(basename "$crate") level=1
-    # To optimise these two is half of the compiler's work, and their tests wait for disks, sockets and processes.
+    # These two are not optimised: that is half of the compiler's work, and their tests wait for disks, sockets and
+    # processes.
     case $crate in bufferlab-drive | bufferlab-probe) level=0 ;; esac
     crate=profile.release.package.$crate
     RUST_TESTS+=(--config "$crate.debug-assertions=true" --config "$crate.overflow-checks=true" --config "$crate.opt-level=$level")
 done
 
-# rust_tests: those that may run beside others, built by what the others leave of the processors.
+# rust_tests: builds all Rust tests at idle priority, then runs those that may run in parallel with other steps.
 rust_tests() {
     (chrt --idle --pid 0 "$BASHPID" || true; exec "${RUST_TESTS[@]}" --no-run) &&
         run_rust_tests -- --skip alone::
 }
 
-# rust_tests_alone: those in a module `alone`.
+# rust_tests_alone: runs the tests in modules named `alone`, which must not run in parallel with other steps.
 rust_tests_alone() { run_rust_tests --tests -- alone::; }
 
-# run_rust_tests OPTION... -- FILTER...: shows what they print, but no list of those that passed and no empty program.
+# run_rust_tests OPTION... -- FILTER...: runs Rust tests and prints their output, without the list of those that passed
+# and without test programs that have no test.
 run_rust_tests() {
     "${RUST_TESTS[@]}" --no-fail-fast "$@" --show-output |
         awk '/^successes:$/ { listed = 1 } /^(failures:|test result:|---- )/ { listed = 0 }
@@ -138,7 +142,7 @@ run_rust_tests() {
 
 note() { SUMMARY+=("$(printf '%-14s %-8s %s' "$1" "$2" "$3")"); }
 
-# The last line is the one that CI reads.
+# Print the summary. CI reads its last line.
 print_summary() {
     printf '\n== summary\n'
     printf '%s\n' "${SUMMARY[@]}"
@@ -156,29 +160,29 @@ print_summary() {
 
 # --- Parts of ./test --all -------------------------------------------------------------------------
 
-# KEPT: options of pytest, by which it runs a part and keeps outcomes (tests/support/parts.py); none without --all.
+# KEPT: pytest's options to run a part of the tests and store the outcomes (tests/support/parts.py); () without --all.
 KEPT=()
 
 is_part() { [[ $1 =~ ^[1-9][0-9]*/[1-9][0-9]*$ ]] && [ "${1%/*}" -le "${1#*/}" ]; }
 
 keep_outcomes() { KEPT=("--outcomes=$ROOT/target/test-parts/$(tree_state)" "--part=$1"); }
 
-# tree_state: a name for the files that git knows or would add, as they are now.
+# tree_state: prints a hash of the present contents of all files that git has or would add.
 tree_state() {
     git ls-files -z --cached --others --exclude-standard | sort -zu |
         xargs -0 sh -c 'for file; do [ ! -f "$file" ] || sha256sum "$file"; done' sh | sha256sum | cut -c 1-12
 }
 
-# told_of_parts: what is known of all tests on this state of the tree.
+# told_of_parts: prints the stored outcomes of all tests for this state of the tree.
 told_of_parts() { PYTHONPATH=$ROOT/tests python -m support.parts "${KEPT[0]#*=}" "${KEPT[1]}"; }
 
 # --- Tools that only tests need --------------------------------------------------------------------
 
-# rustfmt and clippy belong to the compiler: only those of the same version will do.
+# Find rustfmt and clippy, which must have the compiler's version.
 find_rust_tools() {
     local version wanted=()
     find_rust || lack "no Rust >= $(rust_wanted) with cargo" "$(rust_hint)"
-    # rustup brings its own, and its tools and a distribution's do not mix.
+    # rustup has its own versions, and a distribution's tools do not work with its compiler.
     ! command -v rustup >/dev/null && have_apt || return 0
     have_apt_lists || refresh_apt_lists
     version=$(rustc --version | cut -d' ' -f2 | cut -d. -f1,2)
@@ -190,7 +194,7 @@ find_rust_tools() {
     [ $# = 0 ] || install_packages "rustfmt or clippy" "$@"
 }
 
-# same_version VERSION PACKAGE...: the first package that apt offers in that version; nothing when none is.
+# same_version VERSION PACKAGE...: prints the first package that apt offers in that version; nothing if there is none.
 same_version() {
     local version=$1 package
     shift
@@ -201,7 +205,7 @@ same_version() {
     done
 }
 
-# has_rust_tool fmt|clippy: true when it can run; otherwise the summary says why its step did not.
+# has_rust_tool fmt|clippy: whether the tool can run. If not, the summary says why its step did not run.
 has_rust_tool() {
     if cargo "$1" --version >/dev/null 2>&1; then return; fi
     if command -v rustup >/dev/null; then
@@ -213,9 +217,9 @@ has_rust_tool() {
     return 1
 }
 
-# A browser looks at the HTML report; loop devices make full and read-only disks; the Makefile is tested too; sysstat
-# is what the samplers are compared with; Maven fetches the database servers. Of the slow tests alone: poppler reads
-# PDFs.
+# Find the programs that tests use: a browser for the HTML report, loop devices for full and read-only disks, make for
+# the Makefile, sysstat to compare the samplers with, and Maven to download database servers. Only slow tests need
+# poppler, which reads PDFs, and pgbouncer.
 find_test_tools() {
     local wanted=()
     command -v chromium >/dev/null && command -v chromedriver >/dev/null || wanted+=(chromium chromium-driver)

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Tries a command of the README as a machine would that has nothing but git: a fresh chroot with a fresh clone.
-# Does not show what only another kernel or another disk would. Needs root and debootstrap.
+# Runs a command of the README as on a machine with only git: in a fresh chroot, in a fresh clone.
+# It cannot show problems of another kernel or another disk. Needs root and debootstrap.
 set -euo pipefail
 ROOT=$(dirname "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")")
 
@@ -43,7 +43,7 @@ command -v debootstrap >/dev/null || fail "debootstrap not found" "apt-get insta
 base=$dir/base tree=$dir/tree cache=$dir/cache
 mkdir -p "$cache/apt" "$cache/user" "$cache/cargo" "$cache/maven"
 
-# The mirror of this machine's own package lists, so that what reaches them reaches the chroot's too.
+# Print the Debian mirror of this machine's package lists. The chroot uses it too, because it can be reached from here.
 debian_mirror() {
     local url
     # shellcheck disable=SC2016  # apt's own placeholder
@@ -74,13 +74,13 @@ make_base() {
     mv "$base.part" "$base"
 }
 
-# What lets this machine reach the package registries must let the chroot: names, certificates, pip's settings.
+# Copy what this machine needs to reach the package registries to the chroot: names, certificates, pip's settings.
 copy_network_settings() {
     local file
     for file in /etc/resolv.conf /etc/hosts /etc/pip.conf /usr/local/share/ca-certificates/*.crt; do
         if [ -e "$file" ]; then cp -L "$file" "$tree$file"; fi
     done
-    # Java's package makes its own list from these when it is installed: Maven needs them too.
+    # Java's package makes its own list of certificates from these when it is installed, and Maven uses that list.
     chroot "$tree" update-ca-certificates >/dev/null
 }
 
@@ -102,7 +102,7 @@ for name in CI PIP_CERT PIP_INDEX_URL PIP_DEFAULT_TIMEOUT SSL_CERT_FILE http_pro
     [ -z "${!name:-}" ] || settings+=("$name=${!name}")
 done
 
-# A mount namespace of its own: whatever ends this script, nothing stays mounted. A process namespace: nothing stays running.
+# Separate mount and process namespaces: however this script ends, nothing stays mounted and no process stays.
 started=$SECONDS
 outcome=0
 unshare --mount --pid --fork --kill-child bash -s -- "$tree" "$cache" "${settings[@]}" -- "$@" <<'INSIDE' || outcome=$?
@@ -113,12 +113,12 @@ settings=()
 while [ "$1" != -- ]; do settings+=("$1") && shift; done
 shift
 mount --make-rprivate /
-# A mount point of its own: a machine's / stands in its mount table, and the disk under it can be found.
+# Make the chroot a mount point: as on a real machine, / is then in the mount table, and its disk can be found.
 mount --bind "$tree" "$tree"
 mount --rbind /dev "$tree/dev"
 mount -t proc proc "$tree/proc"
 mount --rbind /sys "$tree/sys"
-# As Debian 13 does: whoever needs a disk must not take /tmp for one.
+# /tmp is in memory, as in Debian 13, so that code that needs a disk and uses /tmp fails.
 mount -t tmpfs tmpfs "$tree/tmp"
 mount --bind "$cache/apt" "$tree/var/cache/apt/archives"
 mount --bind "$cache/user" "$tree/root/.cache"

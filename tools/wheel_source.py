@@ -1,6 +1,6 @@
-"""Adds to an exported tree what only a package has: its commit, manual pages, and a README that stands alone.
+"""Adds to an exported tree the parts that only a package has: commit, manual pages, and a README without local links.
 
-Called by build-wheel with the tree and the commit; that tree's package must be the one that Python finds.
+build-wheel calls it with the tree and the commit. The package that Python imports must be that of the tree.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from pathlib import Path
 
 import manual
 
-#: What is to lie beside the folders of Python; maturin finds it by the name of the extension.
+#: The folder with files to install outside of Python's packages. maturin finds it by the extension module's name.
 MANUAL = "bufferlab._native.data/data/share/man/man1"
 _IMAGE = re.compile(r"^!\[[^\]]*\]\([^)]*\)\n+", re.MULTILINE)
 _LINK = re.compile(r"\[([^\]]+)\]\((?!\w+:)[^)]*\)")
@@ -26,7 +26,7 @@ def main(tree: Path, commit: str) -> None:
 
 
 def standing_alone(markdown: str) -> str:
-    """Return the text without images and links of this repository, which lead nowhere on an index's page.
+    """Return the text without images of, and links into, this repository, which a package index's page cannot show.
 
     >>> standing_alone("![Reads](figures/a.svg)\\n\\nSee [docs/audit.md](docs/audit.md) and [Rust](https://a.org).")
     'See docs/audit.md and [Rust](https://a.org).'

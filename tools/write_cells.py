@@ -1,10 +1,11 @@
-"""Predicted writes are set beside measured ones, in the pool of a traced run, in half of it and in twice of it.
+"""Compares predicted with measured writes, in the pool of a traced run, in half of it, and in twice of it.
 
-The rules were written before the runs. A cell counts if the pages written a transaction in the two halves of each of
-its windows, of 120 s or more, differ by 5 % at most; otherwise its row says "not steady". In the traced run's own pool
-the predicted pages a transaction are within 5 % of the measured mean, in half the pool within 10 %; in twice the pool
-the mean lies in the predicted range, which is at most 1.5 wide. A prediction that the measured interval contains has no
-error. Called by write-cells; every sweep keeps its folder, and a sweep that was broken off is resumed.
+The rules were fixed before the runs. A cell counts if each of its windows has 120 s or more, and the pages written per
+transaction in the two halves of each window differ by at most 5 %; otherwise its row says "not steady". In the traced
+run's own pool the predicted pages per transaction must be within 5 % of the measured mean, in half the pool within
+10 %. In twice the pool the mean must lie in the predicted range, whose ends may differ by a factor of 1.5. A prediction
+that the measured interval contains counts as exact. Called by write-cells; sweep folders are kept, and interrupted
+sweeps are resumed.
 """
 
 from __future__ import annotations
@@ -22,17 +23,17 @@ import polars as pl
 import prediction_cells
 
 STEADY = 0.05
-"""The largest difference between the pages written a transaction in a window's halves, as a share of the lesser."""
+"""The largest relative difference between a window's halves in pages written per transaction, by the smaller one."""
 LEAST_S = 120.0
-"""The shortest window of a cell."""
+"""The shortest window of a cell, in seconds."""
 LIMITS = {"own": 0.05, "half": 0.10, "double": 0.0}
-"""The largest error of a cell, by its pool."""
+"""Pool of a cell -> its largest allowed error."""
 POOLS = {"15%": "half", "30%": "own", "60%": "double"}
 
 
 @dataclass(frozen=True)
 class Load:
-    """A server under one load: what its traced run and its measured sweep are asked."""
+    """A server under one load: the arguments of its traced run and of its measured sweep."""
 
     name: str
     asked: tuple[str, ...]
@@ -51,7 +52,7 @@ def _tpcc(engine: str, server: str, *more: str) -> tuple[str, ...]:
 
 
 _FOUR_CHECKPOINTS = ("--set", "page_size=8k", "--set", "checkpoint_timeout=30s")
-"""A window of 130 s has four checkpoints."""
+"""Arguments with which a window of 130 s has four checkpoints."""
 LOADS = (
     Load("mysql57", _tpcc("mysql", "mysql-5.7")),
     Load("mysql80", _tpcc("mysql", "mysql-8.0")),
@@ -64,17 +65,17 @@ LOADS = (
 
 @dataclass(frozen=True)
 class Halves:
-    """The two halves of a window: its seconds, and the ratio of the second half to the first, less one."""
+    """How a window's halves compare: the window's seconds, and ratios of the second half to the first, minus one."""
 
     seconds: float
     per_transaction: float
-    """Of the pages written a transaction, which the model predicts."""
+    """The ratio in pages written per transaction, which the model predicts."""
     per_second: float
-    """Of the pages written a second, which also follows the device's speed."""
+    """The ratio in pages written per second, which also depends on the device's speed."""
 
     @property
     def steady(self) -> bool:
-        """Return whether the window is long enough, and its halves alike."""
+        """Return whether the window is long enough, and its halves are similar enough."""
         return self.seconds >= LEAST_S and abs(math.log1p(self.per_transaction)) <= math.log1p(STEADY)
 
 
@@ -88,14 +89,14 @@ def halves(samples: pl.DataFrame) -> Halves | None:
 
 
 def _by_half(samples: pl.DataFrame, metric: str) -> tuple[float, float, float] | None:
-    """Return a counter's rate in each half of the window, and the window's seconds."""
+    """Return a counter's rate in each half of the window, and the window's seconds; None without samples or growth."""
     rows = samples.filter((pl.col("metric") == metric) & (pl.col("phase") == "measure")).sort("t_s")
     edges = [rows.filter(pl.col("edge") == edge) for edge in ("start", "end")]
     if any(edge.is_empty() for edge in edges):
         return None
     start, end = (edge.row(0, named=True) for edge in edges)
     middle_s = (start["t_s"] + end["t_s"]) / 2
-    # The sample nearest to the middle divides the window in unequal parts: rates are compared.
+    # The sample nearest to the middle divides the window into unequal parts, so rates are compared.
     middle = rows.sort((pl.col("t_s") - middle_s).abs()).row(0, named=True)
     changes = [(b["count"] - a["count"], b["t_s"] - a["t_s"]) for a, b in ((start, middle), (middle, end))]
     if any(count <= 0 or seconds <= 0 for count, seconds in changes):
@@ -105,7 +106,7 @@ def _by_half(samples: pl.DataFrame, metric: str) -> tuple[float, float, float] |
 
 
 def verdict(pool: str, row: dict[str, Any], *, steady: bool) -> str:
-    """Return whether a row of `accuracy` keeps the rule of its pool."""
+    """Return in words whether a row of `accuracy` meets the rule for its pool."""
     if not steady:
         return "not steady"
     if row["error"] is None:
@@ -114,7 +115,7 @@ def verdict(pool: str, row: dict[str, Any], *, steady: bool) -> str:
 
 
 def rows(folder: Path, load: Load) -> Iterator[str]:
-    """Yield a line for each cell of a load, from its measured sweep and its accuracy."""
+    """Yield a line for each cell of a load, from the measured sweep and the stored accuracy."""
     sweep = prediction_cells.sweep_folder(folder / load.name)
     assert sweep is not None
     windows: dict[str, list[Halves | None]] = {}
@@ -124,7 +125,7 @@ def rows(folder: Path, load: Load) -> Iterator[str]:
             found = halves(pl.read_parquet(run.parent / "samples.parquet"))
             windows.setdefault(told["point"]["swept"]["pool_size"], []).append(found)
     for row in json.loads((folder / f"{load.name}.json").read_text())["writes"]:
-        # A report writes 15 % where the setting is 15%.
+        # A label has "15 %" where the setting has "15%".
         size = row["label"].replace(" ", "")
         of, pool = windows.get(size, []), POOLS[size]
         steady = bool(of) and all(one is not None and one.steady for one in of)
@@ -142,7 +143,7 @@ def rows(folder: Path, load: Load) -> Iterator[str]:
 
 
 def main() -> int:
-    """Do what the arguments ask; return 1 when something could not be done."""
+    """Do the cells that the arguments ask for; return 1 if something failed."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--only", default="mysql57", help="names of loads, with commas between them")

@@ -1,6 +1,6 @@
 """bufferlab: a laboratory for database buffer pools and the storage under them.
 
-`import bufferlab as bl` gives its Python interface (docs/python.md). A name is imported when it is first used, so that
+`import bufferlab as bl` gives the Python interface (docs/python.md). Each name is imported on first use, so that
 `import bufferlab` and `bufferlab --help` stay quick. `__init__.pyi` has the types.
 """
 
@@ -17,7 +17,7 @@ _MODULES = {
     "run": "api.running",
     "trace": "api.traces",
 }
-"""The names of the Python interface, each with the module that has it."""
+"""Name in the Python interface -> the module that defines it."""
 __all__ = ["__version__", *_MODULES]
 
 

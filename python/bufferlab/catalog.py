@@ -1,7 +1,7 @@
-"""Finds the built-in experiments, each a folder with an experiment.toml, and reads their heads without judging them.
+"""Finds the built-in experiments, each a folder with an experiment.toml, and reads their heads without checking them.
 
-They are in the folder `experiments` of the package. In a checkout it is a link to experiments/ at the checkout's root,
-so that a checkout runs its own experiments.
+They are in the package's folder `experiments`. In a checkout this is a link to experiments/ at the checkout's root, so
+that a checkout runs its own experiments.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ FILE_NAME = "experiment.toml"
 
 
 def builtin_experiments() -> dict[str, Path]:
-    """Return the path of every built-in experiment's TOML, keyed by name."""
+    """Return name of a built-in experiment -> path of its TOML."""
     return {file.parent.name: file for file in sorted(EXPERIMENTS.glob(f"*/{FILE_NAME}"))}
 
 
 @dataclass(frozen=True)
 class Head:
-    """The head of a built-in experiment's TOML, which is read quickly, because no schema is loaded."""
+    """The head of a built-in experiment's TOML. Reading it is quick, because it needs no schema."""
 
     name: str
     question: str
@@ -46,9 +46,9 @@ def heads() -> list[Head]:
 
 
 def find_experiment(path_or_name: str) -> Path:
-    """Return the path of an experiment's TOML or script: of a built-in name, a file, or a folder with experiment.toml.
+    """Return the path of the TOML or script of a built-in name, a file, or a folder with experiment.toml.
 
-    Raises SpecError when there is none.
+    Raises SpecError if there is none.
     """
     known = builtin_experiments()
     if path_or_name in known:

@@ -1,7 +1,7 @@
-"""The errors that bufferlab shows to people: what happened, where, and what to try.
+"""The errors that bufferlab shows to users: what happened, where, and what to try.
 
-There is one class for each way in which the user may go on; each has an exit code of the command.
-This module prints nothing: the command line shows the errors, as text or as JSON.
+There is one class for each thing that the user may do next, and each class has an exit code. This module prints
+nothing: the command line shows the errors, as text or as JSON.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ FAILURE_KINDS: Mapping[FailureKind, str] = MappingProxyType(
     }
 )
 
-#: The environment variable that the launcher of a clone sets, because a clone's program is not on PATH.
+#: The environment variable in which a clone's launcher passes its own name, because a clone's program is not on PATH.
 STARTED_AS = "BUFFERLAB_STARTED_AS"
 _COMMAND = re.compile(
     r"(?<![\w./-])bufferlab(?= (?:script-from-slow-log"
@@ -67,7 +67,7 @@ def program() -> str:
 
 
 def runnable(text: str) -> str:
-    """Return the text with each bufferlab command as the user can type it, which in a clone is "./bufferlab ...".
+    """Return the text with each bufferlab command in the form that the user can type: "./bufferlab ..." in a clone.
 
     >>> os.environ[STARTED_AS] = "./bufferlab"
     >>> runnable("bufferlab cannot read it; see `bufferlab doctor`")
@@ -84,14 +84,14 @@ def is_full(error: OSError) -> bool:
 
 def causes(error: BaseException) -> str:
     """Return the traceback of an error and of the errors that caused it, safe to show, without passwords."""
-    import traceback  # Imported late, because only a bug and --debug need it.
+    import traceback  # Imported late: only a bug and --debug need it.
 
     return printable(without_password("".join(traceback.format_exception(error)))).rstrip()
 
 
 @dataclass(frozen=True)
 class Problem:
-    """One error: the fault, its place, and what to try. Passwords in URLs are removed."""
+    """One error: what happened, where, and what to try. Passwords in URLs are removed."""
 
     what: str
     where: str | None = None
@@ -132,7 +132,7 @@ class Failure(Problem):
 
     @classmethod
     def told(cls, told: Mapping[str, str | None]) -> Self:
-        """Return the failure whose fields a JSON document holds. An unknown kind becomes "internal"."""
+        """Return the failure with the fields of a JSON document. An unknown kind becomes "internal"."""
         kind: FailureKind = next((known for known in FAILURE_KINDS if known == told.get("kind")), "internal")
         return cls(str(told.get("what")), told.get("where"), told.get("hint"), kind)
 
@@ -147,9 +147,9 @@ class Failure(Problem):
 
 
 class BufferlabError(Exception):
-    """The base of every error that is meant for the user. `more` holds further problems that were found with it.
+    """The base class of every error that is meant for the user. `more` has further problems that were found with it.
 
-    A run that this error ends fails with the error's `kind`, by default the kind of its class.
+    A run that ends with this error fails with the error's `kind`, by default the kind of its class.
     """
 
     exit_code = 1
@@ -170,7 +170,7 @@ class BufferlabError(Exception):
 
     @property
     def failure(self) -> Failure:
-        """Return the first problem, as the failure of the run that this error ends."""
+        """Return the first problem as the failure of the run that this error ended."""
         return Failure(self.what, self.where, self.hint, self.kind)
 
     @property
@@ -204,20 +204,20 @@ class SpecError(BufferlabError):
 
     @classmethod
     def of(cls, problems: Sequence[Problem]) -> SpecError:
-        """Return one error that holds all these problems, which must be one or more."""
+        """Return one error with all these problems; there must be at least one."""
         first, *rest = problems
         return cls(first.what, first.where, first.hint, more=rest)
 
 
 class EnvironmentLackingError(BufferlabError):
-    """An error of the host, which lacks a module, a permission, space or direct I/O. `bufferlab doctor` says what."""
+    """The host lacks something: a module, a permission, space, direct I/O. `bufferlab doctor` says what."""
 
     exit_code = 3
     kind: FailureKind = "environment"
 
 
 class DataFileError(BufferlabError):
-    """An error of a file that bufferlab should have written: corrupt, another program's, or of an unknown version."""
+    """A file that should be bufferlab's own is corrupt, another program's, or of an unknown version."""
 
     exit_code = 65
     kind: FailureKind = "data"

@@ -1,11 +1,11 @@
-"""Declares what points may vary: a knob has a name, limits and a unit, a setting is a knob with the value asked for.
+"""Declares what the points of a sweep may vary. A knob has a name, limits and a unit; a setting is a knob with a value.
 
-Engines, workloads and the load declare their knobs in tables, with one row for each knob:
+Engines, workloads and the load declare their knobs in tables, with one row per knob:
 `Knob.size("file_size", "bytes of the file", default="1GiB", minimum=4096)`. A row has the name, the words of a choice,
-the meaning, and then the attributes that differ from the defaults of `Knob`. `Knob.parse` makes a `Setting` once; the
-experiment, the plan and the run hold that object.
+the meaning, and then those attributes that differ from the defaults of `Knob`. `Knob.parse` makes a `Setting` once; the
+experiment, the plan and the run all use that object.
 
-The types are pure: they read no file and know no engine. After them come the knobs of the load, which belong to no
+The types are pure: they read no file and know no engine. Below them are the knobs of the load, which belong to no
 engine.
 """
 
@@ -33,34 +33,34 @@ from bufferlab.units import (
 from bufferlab.versions import has
 
 Native = int | float | str
-"""A setting's value as the core takes it."""
+"""A setting's value in the form that the Rust core takes."""
 
 Values = Mapping[str, Native]
-"""The values of settings by the settings' names."""
+"""Name of a setting -> its value."""
 
 Value = bool | int | float | str | None
 """A setting's value as an engine reports it; None if the engine reports none."""
 
 PREFIX = "var."
-"""The prefix of settings that are a server's variables, which are passed to the server without a knob."""
+"""The prefix of settings that bufferlab has no knob for, but passes to the server as variables."""
 
 AUTO: Literal["auto"] = "auto"
-"""The word that leaves a setting's value to bufferlab or the engine, because it depends on the server's version; as a
-number of repetitions, as many as the answer needs."""
+"""The word that leaves a setting's value to bufferlab or the engine, because it depends on the server's version. As a
+number of repetitions it means as many as the answer needs."""
 UNLIMITED = "unlimited"
-"""The word for a rate without a limit."""
+"""The word for an unlimited rate."""
 
 _WHOLE = re.compile(r"\s*([+-]?[0-9][0-9_]{0,30})\s*")
 _LARGEST = 2**63 - 1
-"""The maximum of a knob that declares none: engines count in 64 bits."""
+"""The maximum of a knob that declares none. Engines count in 64 bits."""
 _LARGEST_SHARE = 10
-"""The largest share, as a ratio: a pool of ten times the database holds no more than one of the database's size."""
+"""The largest share, as a ratio: a pool ten times as large as the database is of no more use than one as large."""
 _MAX_FRACTION_DIGITS = 12
-"""The most digits after the point: more are a mistake, and numbers that differ only there are equal as floats."""
+"""The most digits after the point. More are a mistake; numbers that differ only there may be equal as floats."""
 
 
 class KnobKind(Enum):
-    """The ways in which a knob's value is written."""
+    """The forms in which users write a knob's value."""
 
     SIZE = "size"
     """Bytes: "64MiB"."""
@@ -71,7 +71,7 @@ class KnobKind(Enum):
     COUNT = "count"
     """A whole number."""
     COUNT_OR_SHARE = "count or share"
-    """A whole number, or a share of a whole that the workload knows: "80%"."""
+    """A whole number, or a share of a total that the workload knows: "80%"."""
     NUMBER = "number"
     """A decimal number such as 0.9, or a word that stands for a number."""
     DURATION = "duration"
@@ -79,11 +79,11 @@ class KnobKind(Enum):
     FILE = "file"
     """The path of a file, which is read before any run starts."""
     TEXT = "text"
-    """A word or a path that matches a pattern; the engine or the workload judges it further."""
+    """A word or a path that matches a pattern. The engine or the workload checks it further."""
 
 
 class Attributes(TypedDict, total=False):
-    """The attributes that any row of a table may give; Knob explains each."""
+    """The attributes that any row of a table may give. Knob explains each."""
 
     default: Required[str]
     spelling: str
@@ -111,45 +111,45 @@ class Knob:
     )  # fmt: skip
 
     name: str
-    """The name that people write: `pool_size`."""
+    """The name that users write: `pool_size`."""
     kind: KnobKind
     unit: str
-    """The unit of the value: "bytes", "rows", or "" for a word and a bare number."""
+    """The unit of the value: "bytes", "rows", or "" for a word or a bare number."""
     default: str
-    """The value, as text, when none is asked for; "" for a setting that must be asked for (a file)."""
+    """The value, as text, if none is asked for; "" for a setting that the user must give (a file)."""
     meaning: str
     spelling: str = ""
-    """The owner's own word for the setting: the server's variable, or the field of the core's job (`pool_size_bytes`).
+    """The engine's name for the setting: the server's variable, or the field of the core's job (`pool_size_bytes`).
     "" if bufferlab applies the setting itself.
     """
     choices: tuple[str, ...] = ()
-    """The words that may be written. A CHOICE takes nothing else; a NUMBER or a SIZE_OR_SHARE takes these words too."""
+    """The words that users may write. A CHOICE takes only these; a NUMBER or a SIZE_OR_SHARE takes these too."""
     minimum: int | Decimal = 0
     maximum: int | None = None
     power_of_two: bool = False
     share_of: str = "the database"
-    """The whole that a share of this setting refers to, in words."""
+    """In words, what 100 % means if this setting is a share."""
     decides_file: bool = False
-    """Whether another value needs other loaded data. If so, the setting is part of `data_key`."""
+    """Whether different values need different loaded data. If so, the setting is part of `data_key`."""
     sweepable: bool = True
     auto: str | None = None
-    """The value that "auto" stands for where the server's version has the setting. "": the setting is not set at all,
-    and the server's default holds. None: this setting does not take "auto"."""
+    """The value that "auto" stands for if the server's version has the setting. "": the setting is not set, so that the
+    server's default applies. None: this setting does not take "auto"."""
     versions: str = ""
-    """The servers' versions that have the setting, as versions.py reads them; "" means all."""
+    """The servers' versions that have the setting, in the notation of versions.py; "" means all."""
     value_versions: tuple[tuple[str, str], ...] = ()
-    """The values that only some versions have, each with these versions."""
+    """(value, versions that have it) for values that not all versions have."""
     confounds: str = ""
-    """The reason why points that differ in the setting without being asked to differ do not show the effect asked for.
-    "" if they do."""
+    """The reason why points must not differ in this setting unasked: they would not show the effect asked for. "" if it
+    does no harm."""
     pattern: str = ""
     """The regular expression that the value of a TEXT must match; "" for other kinds."""
     example: str = ""
-    """The description, for hints, of the values that a TEXT takes."""
+    """For hints, a description of the values that a TEXT takes."""
 
     @classmethod
     def _row(cls, kind: KnobKind, name: str, meaning: str, unit: str, ending: str, more: Attributes) -> Knob:
-        """Declare a knob of a kind. Its `spelling`, in which {} is the name, is by default the name with `ending`."""
+        """Declare a knob of a kind. `spelling`, in which {} stands for the name, defaults to the name plus `ending`."""
         more["spelling"] = more.get("spelling", f"{{}}{ending}").format(name)
         return cls(name=name, kind=kind, unit=unit, meaning=meaning, **more)
 
@@ -200,7 +200,7 @@ class Knob:
         return cls._row(KnobKind.FILE, name, meaning, "", "", more)
 
     def parse(self, value: object) -> Setting:
-        """Return the setting with this value as the one asked for. Raises UnitError when the knob cannot have it."""
+        """Return the setting with `value` as the value asked for. Raises UnitError if the knob cannot have it."""
         if self.auto is not None and value == AUTO:
             return replace(self.parse(self.auto), asked=AUTO) if self.auto else Setting(self, AUTO, None)
         match self.kind:
@@ -227,9 +227,9 @@ class Knob:
                 raise UnitError(f"{self.name} = {brief(value)} is not the path of a file", f"write {self.range_text()}")
 
     def fits(self, told: object) -> bool:
-        """Return whether the core may report this value as the setting's: one of the words, or a number in the limits.
+        """Return whether the core may report this value of the setting: one of the words, or a number in the limits.
 
-        A FILE takes any text, a TEXT one that matches the pattern.
+        For a FILE any text is possible, for a TEXT a text that matches the pattern.
         """
         match self.kind:
             case KnobKind.FILE:
@@ -244,7 +244,7 @@ class Knob:
         return float(self.minimum) <= told <= (_LARGEST if self.maximum is None else self.maximum)
 
     def range_text(self) -> str:
-        """Return, in words, which values may be written, for hints and for `bufferlab list`."""
+        """Return in words which values users may write, for hints and for `bufferlab list`."""
         return f"{self._range_text()} | {AUTO}" if self.auto is not None else self._range_text()
 
     def _range_text(self) -> str:
@@ -279,7 +279,7 @@ class Knob:
         raise UnitError(f"{self.name} = {brief(value)} is not one of its values", f"choose {self.range_text()}")
 
     def _text(self, value: object) -> str:
-        # In a TOML a word of digits may be written as a number, so take the number's text.
+        # In TOML, users may write a word made of digits as a number. So take the number's text.
         number = isinstance(value, int | float) and not isinstance(value, bool) and value == value
         text = str(value) if number else value
         if isinstance(text, str) and text == text.strip() and re.fullmatch(self.pattern, text):
@@ -379,17 +379,17 @@ class Setting:
     asked: str
     """The canonical text of the value asked for: "10%"."""
     value: Native | None
-    """The value that runs. None if the engine chooses it, and for a share until `of` gets its whole."""
+    """The value to run with. None if the engine chooses it, and for a share until `of` is given the total."""
     ratio: Decimal | None = None
     """The share asked for (0.1 for "10%"); None for a value that is not a share."""
     note: str = ""
-    """The reason why the value is not the one asked for; "" if it is."""
+    """The reason why the value differs from the one asked for; "" if it does not."""
 
     def __str__(self) -> str:
         return self.asked
 
     def of(self, whole: int) -> Setting:
-        """Return the setting, the value of a share computed from `whole`, which is in the knob's unit."""
+        """Return the setting; for a share, with its value computed from the total `whole` (in the knob's unit)."""
         return self if self.ratio is None else replace(self, value=int(self.ratio * whole))
 
     @property
@@ -401,14 +401,14 @@ class Setting:
 
     @property
     def value_or_text(self) -> Native:
-        """Return the value, or the text for a share whose whole is unknown and for a value that the engine chooses."""
+        """Return the value; for a share of an unknown total, and for a value that the engine chooses, the text."""
         return self.asked if self.value is None else self.value
 
 
 def values_of(settings: Mapping[str, Setting], whole: int | None = None) -> dict[str, Native]:
-    """Return the values of settings by their names, without the settings that are left to the engine.
+    """Return name -> value of settings, without those that are left to the engine.
 
-    Shares are shares of `whole`. Without it, shares whose whole is unknown are left out too.
+    Shares refer to `whole`. Without it, shares of an unknown total are left out too.
     """
     known = {name: one if whole is None else one.of(whole) for name, one in settings.items()}
     return {name: one.value for name, one in known.items() if one.value is not None}
@@ -416,13 +416,13 @@ def values_of(settings: Mapping[str, Setting], whole: int | None = None) -> dict
 
 @dataclass(frozen=True)
 class Variables:
-    """The server's variables behind the knobs of one family of engines, as its declaration spells them."""
+    """The server variables that the knobs of one family of engines set."""
 
     knobs: Mapping[str, Knob]
-    """The knobs of the family by name."""
+    """Name of a knob of the family -> the knob."""
 
     def of(self, name: str) -> str:
-        """Return the server's variable behind a setting; "" for a setting of bufferlab itself."""
+        """Return the server variable of a setting; "" for a setting that bufferlab applies itself."""
         if name.startswith(PREFIX):
             return name.removeprefix(PREFIX)
         return self.knobs[name].spelling if name in self.knobs else ""
@@ -430,10 +430,10 @@ class Variables:
     def settings(
         self, flavour: str, version: str, values: Values, written: Callable[[str, Native], str]
     ) -> dict[str, str]:
-        """Return the values of variables, by variable, for settings by name; `written` gives a value its form.
+        """Return server variable -> value, for settings by name; `written` converts a value for the server.
 
-        Settings that this version of the server (`flavour`) lacks are left out. They come from "auto", because explicit
-        values were refused at the start of the sweep.
+        Settings that this version of the server (`flavour`) lacks are left out. Their value was "auto", because
+        explicit values were refused at the start of the sweep.
         """
         known = {name: value for name, value in values.items() if self.of(name)}
         return {
@@ -443,9 +443,9 @@ class Variables:
         }
 
 
-# The settings of the load say for every engine and workload how transactions arrive. By default the loop is closed: a
-# connection begins its next transaction when the last has ended. With a rate the loop is open: transactions arrive
-# whether or not the engine keeps up, like the requests of users who do not know of each other.
+# The settings of the load decide, for every engine and workload, how transactions arrive. By default the loop is
+# closed: a connection begins its next transaction when the last one has ended. With a rate the loop is open:
+# transactions arrive even if the engine does not keep up, like the requests of independent users.
 
 LOAD_KNOBS: tuple[Knob, ...] = (
     Knob.number("rate",
@@ -461,6 +461,7 @@ LOAD_KNOBS: tuple[Knob, ...] = (
                 default="a"),
 )  # fmt: skip
 
-#: The number of connections that run transactions at once, a setting in [workload]; each engine has its own default.
+#: The number of connections that run transactions concurrently, a setting in [workload]. Each engine has its own
+#: default.
 CONNECTIONS = Knob.count("connections", "connections that run transactions at the same time; only servers take several",
                          default="8", minimum=1, maximum=1000)  # fmt: skip

@@ -1,9 +1,9 @@
-"""Marks the folders that bufferlab makes, so that it removes its own leftovers and never another program's folder.
+"""Marks the folders that bufferlab makes, so that it removes only its own leftovers, never another program's folder.
 
 The mark is a file in the folder. The process that made the folder keeps the mark locked (flock(2)) as long as it lives.
-A process number in the mark would not do, because the kernel reuses numbers, and other PID namespaces have their own.
-A folder without this user's mark is never removed. No symbolic link is followed: a caller resolves the links that its
-user chose. Nothing is removed through a mount point, because files mounted there are not bufferlab's.
+A process number in the mark would not be enough: the kernel reuses numbers, and other PID namespaces have their own.
+This module never removes a folder without this user's mark, follows no symbolic link (callers resolve links that users
+chose), and removes nothing through a mount point, because files mounted there are not bufferlab's.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from typing import Literal
 
 MARK = ".bufferlab-mark"
 TEMPORARY = ".tmp-"
-"""The beginning of the names of unfinished folders, which are renamed when they are complete."""
+"""The prefix of the names of unfinished folders, which are renamed when they are complete."""
 
 State = Literal["left", "in use", "foreign"]
-"""The state of a marked folder: no process holds it ("left"), or one does ("in use"). "foreign": it lacks this user's
-mark, or cannot be opened."""
+"""The state of a folder: "left" if it has this user's mark but no process holds it, "in use" if a process does,
+"foreign" if it lacks this user's mark or cannot be opened."""
 
 _TEXT = b"bufferlab made this folder and may remove it\n"
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -35,7 +35,7 @@ _FILE = os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC
 def folder(parent: Path, name: str, mode: int = 0o700, *, keeps_mark: bool = False) -> Iterator[Path]:
     """Context manager that makes a marked folder, holds it while the context lasts, and removes it at the end.
 
-    A folder that was renamed in the meantime stays, and loses its mark unless it `keeps_mark`. Raises OSError when the
+    A folder that was renamed in the meantime is kept, and loses its mark unless `keeps_mark`. Raises OSError if the
     folder cannot be made.
     """
     with opened(parent) as above:
@@ -58,10 +58,10 @@ def folder(parent: Path, name: str, mode: int = 0o700, *, keeps_mark: bool = Fal
 
 
 def use(kept: Path) -> int | None:
-    """Hold a folder of the cache and note the time as its last use. Return a descriptor; to close it ends the use.
+    """Hold a folder of the cache, and note the time as its last use. Return a descriptor; closing it ends the use.
 
-    The first use marks the folder. Return None if it cannot be marked, because it is another user's, or its disk is
-    full or read-only.
+    The first use marks the folder. Return None if it cannot be marked: it is another user's, or its disk is full or
+    read-only.
     """
     try:
         with opened(kept) as inside:
@@ -80,28 +80,28 @@ def use(kept: Path) -> int | None:
 
 
 def clear(path: Path) -> None:
-    """Remove a folder without a mark that lies inside one of bufferlab's folders. Keep it if it cannot be removed."""
+    """Remove an unmarked folder that is inside one of bufferlab's folders. If that fails, leave it."""
     with suppress(OSError), opened(path.parent) as above, _opened_in(above, path.name, _FOLDER) as inside:
         _empty(inside, above)
         os.rmdir(path.name, dir_fd=above)
 
 
 def last_use_s(kept: Path) -> float:
-    """Return when the folder was used last, in seconds since 1970; without a mark, when it was last changed.
+    """Return the time of the folder's last use, in seconds since 1970; without a mark, the time of its last change.
 
-    Raises OSError when the folder is missing or cannot be read.
+    Raises OSError if the folder is missing or cannot be read.
     """
     mark = kept / MARK
     return (mark if mark.is_file() else kept).lstat().st_mtime
 
 
 def state(path: Path) -> State:
-    """Return whether the folder is left over by a process that ended, in use, or foreign."""
+    """Return whether the folder is left over from a process that has ended, in use, or foreign."""
     return _claim(path, remove=False)
 
 
 def remove(path: Path) -> State:
-    """Remove the folder if it is left over, and return its state before. Raises OSError when it cannot be removed."""
+    """Remove the folder if it is left over; return the state it had. Raises OSError if it cannot be removed."""
     return _claim(path, remove=True)
 
 
@@ -111,7 +111,7 @@ def leftovers(parent: Path, pattern: str) -> list[Path]:
 
 
 def remove_leftovers(parent: Path, pattern: str) -> list[str]:
-    """Remove the folders that `leftovers` would return. Return the names of the folders that were removed."""
+    """Remove the folders that `leftovers` returns; return the names of those that were removed."""
     names = []
     for path in sorted(parent.glob(pattern)):
         with suppress(OSError):
@@ -124,7 +124,7 @@ def remove_leftovers(parent: Path, pattern: str) -> list[str]:
 def opened(path: Path) -> Iterator[int]:
     """Context manager for a descriptor of a folder. Raises NotADirectoryError for a symbolic link or a file.
 
-    Raises another OSError when the folder is missing or may not be read.
+    Raises another OSError if the folder is missing or may not be read.
     """
     descriptor = os.open(path, _FOLDER)
     try:
@@ -165,14 +165,14 @@ def _opened_in(above: int, name: str, flags: int) -> Iterator[int]:
 def _make_mark(inside: int) -> int:
     mark = os.open(MARK, _FILE | os.O_CREAT | os.O_EXCL, 0o600, dir_fd=inside)
     fcntl.flock(mark, fcntl.LOCK_EX)
-    os.pwrite(mark, _TEXT, 0)  # Written after the lock: an unlocked folder must look foreign to other processes.
+    os.pwrite(mark, _TEXT, 0)  # Written only after locking: until then other processes must see a foreign folder.
     return mark
 
 
 def _is_ours(mark: int) -> bool:
     """Return whether this user wrote the mark, and the mark has only one name.
 
-    By a second name (a hard link) another user could carry the mark into another folder.
+    With a second name (a hard link) another user could put the mark into another folder.
     """
     found = os.fstat(mark)
     is_own = stat.S_ISREG(found.st_mode) and found.st_uid == os.geteuid() and found.st_nlink == 1
@@ -180,7 +180,7 @@ def _is_ours(mark: int) -> bool:
 
 
 def _is_at(inside: int, name: str, above: int) -> bool:
-    """Return whether the folder open as `inside` still has this name in the folder open as `above`."""
+    """Return whether the folder with descriptor `inside` still has this name in the folder with descriptor `above`."""
     try:
         found = os.stat(name, dir_fd=above, follow_symlinks=False)
     except FileNotFoundError:
@@ -189,9 +189,9 @@ def _is_at(inside: int, name: str, above: int) -> bool:
 
 
 def _empty(inside: int, above: int) -> None:
-    """Remove everything in an open folder, the mark last, so that a folder half removed is still marked.
+    """Remove everything in an open folder, the mark last, so that a half-removed folder is still marked.
 
-    Removes nothing and raises OSError when the folder, or one below it, is a mount point.
+    If the folder, or a folder below it, is a mount point, remove nothing and raise OSError.
     """
     mount = _mount_of(above)
     for where, _, _, folder in os.fwalk(".", dir_fd=inside):
@@ -205,7 +205,7 @@ def _empty(inside: int, above: int) -> None:
 
 
 def _mount_of(descriptor: int) -> tuple[int, str]:
-    """Return the device and the mount of an open folder: the device of a bind mount is that of its source.
+    """Return (device, mount) of an open folder. The device alone is not enough: a bind mount has that of its source.
 
     The mount is "" if the kernel does not show it.
     """

@@ -18,6 +18,6 @@ def available_bytes(meminfo: Path = Path("/proc/meminfo")) -> int | None:
 
 
 def assumed_bytes() -> int:
-    """Return the bytes of memory that a program could still get; if the host does not report them, one gibibyte."""
+    """Return the bytes of memory that a program could still get; one gibibyte if the host does not report that."""
     told = available_bytes()
     return _UNKNOWN_BYTES if told is None else told

@@ -1,4 +1,4 @@
-"""Reads which file systems are mounted where, as a process sees them."""
+"""Reads which file systems are mounted at which paths, as a process sees them."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ class Mount:
     device: str
     """The device's number: major:minor."""
     root: str
-    """The path, inside the file system, of the folder that is mounted."""
+    """The path, inside the file system, of the mounted folder."""
     point: str
     """The path at which the file system is mounted."""
     kind: str
     source: str
-    """The source of the mount: a device, or a word that the file system chose."""
+    """The source of the mount: a device, or a word that the file system chooses."""
     options: frozenset[str]
-    """The options of the file system, not of this mount."""
+    """The options of the file system, not those of this mount."""
 
 
 def mounts(mountinfo: Path = Path("/proc/self/mountinfo")) -> Iterator[Mount]:
     """Yield all mounts in the order of the kernel's list; none if the list cannot be read.
 
-    Any user may mount something under a name with any bytes, so a line that is not understood is left out.
+    Users may mount something under a name with any bytes, so lines that cannot be parsed are left out.
     """
     with suppress(OSError):
         for line in os.fsdecode(mountinfo.read_bytes()).split("\n"):

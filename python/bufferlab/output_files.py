@@ -1,9 +1,9 @@
-"""Writes a file that a user names completely, or leaves the old file as it was.
+"""Writes a file that a user names: either completely, or not at all, so that the old file stays unchanged.
 
 A file is written under a temporary name in its folder, and renamed when it is complete. Symbolic links of this user and
-of root are followed. Another user's link is replaced, so that the owner of a folder cannot lead the file to another
-place. Places that a rename would change are written in place: devices and pipes, standard output, a file with several
-names, and a file whose folder or owner does not allow another file.
+of root are followed. Another user's link is replaced, so that the owner of a folder cannot redirect the file. Where a
+rename would change more than the content, the file is written in place: devices and pipes, standard output, a file with
+several names, and a file whose folder or owner does not allow a new file.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ _OPEN = os.O_WRONLY | os.O_CLOEXEC | os.O_NOCTTY
 _LOOK = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
 _MOST_LINKS = 40
 _IN_PLACE = (errno.EACCES, errno.EPERM, errno.EROFS, errno.EBUSY)
-"""The errors by which a file cannot be replaced: no new file in the folder, another owner, or a mount point."""
+"""The errors that mean that a file cannot be replaced: no new file in the folder, another owner, or a mount point."""
 
 
 def write(path: Path, fill: Fill, *, synced: bool = True) -> None:
-    """Write the file by `fill`, and wait until it is on the disk if `synced`. Raises OSError when that fails.
+    """Write the file with `fill`, and wait until it is on disk if `synced`. Raises OSError if that fails.
 
-    Until the end readers see the old file; a new one takes its mode and its owner. A place that cannot be replaced (see
-    the module) is written directly.
+    Until the end, readers see the old file; the new one takes its mode and owner. A file that cannot be replaced (see
+    the module) is written in place.
     """
     place = _place(path)
     if place.is_kept or not _replace(place, fill, synced):
@@ -40,7 +40,7 @@ def write(path: Path, fill: Fill, *, synced: bool = True) -> None:
 
 
 def try_place(path: Path) -> None:
-    """Check that `write` could write the file, and change nothing. Raises the OSError that says why it could not."""
+    """Check that `write` could write the file, without changing anything. Raises the OSError that it would raise."""
     place = _place(path)
     if not place.is_kept:
         _replace(place, None, synced=False)
@@ -48,25 +48,25 @@ def try_place(path: Path) -> None:
 
 class _Place(NamedTuple):
     path: str
-    """The path behind the links that are followed."""
+    """The path after following links."""
     found: os.stat_result | None = None
     """The status of the file at the path; None without a file, or for a link that is not followed."""
     is_output: bool = False
-    """Whether standard output or standard error go to this file, so that the contents are added to printed text."""
+    """Whether standard output or standard error go to this file, so that the content is added to printed text."""
     no_link: int = os.O_NOFOLLOW
 
     @property
     def is_kept(self) -> bool:
-        """Whether the file is written in place, not replaced."""
+        """Whether the file is written in place instead of being replaced."""
         plain = self.found is not None and stat.S_ISREG(self.found.st_mode) and self.found.st_nlink == 1
         return self.is_output or not (self.found is None or plain)
 
 
 def _place(path: Path) -> _Place:
-    """Return the place where the file is to be written. Raises OSError for a folder, and if writing is not allowed."""
+    """Return the place where to write the file. Raises OSError for a folder, and if writing is not allowed."""
     place, found = _behind_links(os.fspath(path))
     if found is None:
-        # The target of a link below /proc, a pipe for example, may have no path.
+        # The target of a link below /proc (a pipe, for example) may have no path.
         is_nameless = place.startswith("/proc/") and path.exists()
         return _Place(str(path), os.stat(path), no_link=0) if is_nameless else _Place(place)
     if stat.S_ISDIR(found.st_mode):
@@ -75,7 +75,7 @@ def _place(path: Path) -> _Place:
         if not os.access(place, os.W_OK):
             raise _refusal(errno.EACCES, place)
         return _Place(place, found)
-    # The kernel refuses this (fs.protected_regular) only to an open(2) that may make the file.
+    # Because of fs.protected_regular the kernel refuses only an open(2) that may create the file.
     above = os.stat(os.path.dirname(place) or ".")
     is_for_all = above.st_mode & stat.S_ISVTX and above.st_mode & stat.S_IWOTH
     if is_for_all and found.st_uid not in (os.geteuid(), above.st_uid):
@@ -89,9 +89,9 @@ def _refusal(number: int, path: str) -> OSError:
 
 
 def _behind_links(path: str) -> tuple[str, os.stat_result | None]:
-    """Return the path behind symbolic links, and its status: None for no file, or for a link of another user.
+    """Return the path after following symbolic links, and its status: None without a file, or for another user's link.
 
-    Raises OSError for more than _MOST_LINKS links, and when a folder cannot be read.
+    Raises OSError for more than _MOST_LINKS links, and if a folder cannot be read.
     """
     for _ in range(_MOST_LINKS):
         try:
@@ -111,9 +111,9 @@ def _behind_links(path: str) -> tuple[str, os.stat_result | None]:
 
 
 def _replace(place: _Place, fill: Fill | None, synced: bool) -> bool:
-    """Make the new file and rename it; without `fill` only try to make it. Return whether the place allows it.
+    """Make the new file and rename it; without `fill`, only try to make it. Return whether the folder allows that.
 
-    Raises OSError when writing fails for another reason.
+    Raises OSError if writing fails for another reason.
     """
     folder, name = os.path.split(place.path)
     try:
@@ -133,7 +133,7 @@ def _replace(place: _Place, fill: Fill | None, synced: bool) -> bool:
 
 @contextmanager
 def _new_file(above: int, old: os.stat_result | None) -> Iterator[tuple[str, BinaryIO]]:
-    """Context manager for a temporary file with the owner and mode of the old file; it is removed unless renamed."""
+    """Context manager for a temporary file with the owner and mode of the old file. Unless renamed, it is removed."""
     name = f".bufferlab-{os.urandom(8).hex()}.new"
     with open(os.open(name, _OPEN | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o666, dir_fd=above), "wb") as file:
         try:

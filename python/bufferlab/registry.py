@@ -23,12 +23,12 @@ def registry() -> Registry:
 
 
 def open_sweep(path: Path | str) -> SweepFolder:
-    """Open the sweep folder at a path with the registry, and raise what `SweepFolder.open` raises."""
+    """Open the sweep folder at a path with the registry. Raises the errors of `SweepFolder.open`."""
     from bufferlab.results.store import SweepFolder  # Imported late: `bufferlab list` needs no schema.
 
     return SweepFolder.open(path, registry())
 
 
 def declared(name: str) -> Metric:
-    """Return the declaration of a metric, for callers that have no sweep."""
+    """Return the declaration of a metric, for callers without a sweep."""
     return registry().metric(name)

@@ -1,11 +1,11 @@
-"""Makes texts from elsewhere safe to show and to parse: no terminal control, no password of a URL, no deep nesting.
+"""Makes foreign texts safe to show and to parse: no terminal control, no passwords, no deep nesting.
 
-Files, servers and file names may hold any characters. Code that shows such texts passes them through here first.
+Files, servers and file names may have any characters. Code that shows such texts passes them through this module first.
 
-An address is a URL, a DSN or `user:password@host`, mistyped or not. Its password begins behind the first `:` that
-follows the user, or behind the `=` of a word such as "password". It ends at the last `@`, or with the address. This
-rule holds for addresses of servers and for the arguments of the command bufferlab. In other texts the end of an address
-is unknown, so a password also ends at a blank.
+An address is a URL, a DSN or `user:password@host`, even mistyped. Its password begins after the first `:` that follows
+the user, or after the `=` of a word such as "password". It ends at the last `@`, or with the address. This rule holds
+for addresses of servers and for the arguments of the command bufferlab. In other texts the end of an address is
+unknown, so a password also ends at a blank.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ _UNPRINTABLE = re.compile(
 PASSWORD_HINT = "leave it out of the URL: set BUFFERLAB_PASSWORD, or add ?password_file=/path (an option file)"
 #: Passwords in texts that are not addresses.
 _PASSWORD = re.compile(
-    # In a URL, also if an @ or a blank in the password is not written as %40 or %20.
+    # In a URL, even if an @ or a blank in the password is not written as %40 or %20.
     r"(?P<url>://[^\s:/?#@\"']*:)(?!…@)(?:\S{0,300}|(?![0-9]{1,5}[/?\s])[^\"'@\n]{0,80})(?=@)"
-    # As an option of a URL, in a list of options, or of a client's command.
+    # As an option: in a URL, in a list of options, or in a client's command.
     r"|(?P<option>\b(?:pass|passwd|password|passwort|passphrase|pwd|pw)\s?=\s?)(?!\.\.\.|…)"
     r"(?:\"[^\"\n]*\"|'[^'\n]*'|[^\s&]+)"
     r"|(?P<client>\b(?:mysql|mariadb|psql)\b[^\n]{0,400}?\s-p)(?!…)\S+"
-    # In a URL without its scheme, or with half of it.
+    # In a URL that lacks its scheme, or half of it.
     r"|(?P<plain>(?<![\w.:-])[\w.-]{1,32}:)(?!…)[^\s/]{1,80}(?=@)",
     re.IGNORECASE,
 )
 _SCHEME = r"(?<![^\s,(\"'])[A-Za-z][A-Za-z0-9+.-]*://"
 _HOST = r"(?:\[[0-9A-Fa-f:.]*\]|[^\s:/?#@\[\],]*)(?::[0-9]{1,5})?(?:/[^\s:/?#@,]*)?"
-#: URLs in which no colon begins a password, with the text before them: URLs with a user, or without any @.
+#: URLs in which no colon begins a password (with a user but no password, or without any @), and the text before them.
 _RIGHT_URLS = rf"(?:[^:@]*?{_SCHEME}(?:[^\s:/?#@]+@{_HOST}(?:\?[^\s,]*)?|{_HOST}(?:\?[^\s@,]*)?)(?=[\s,]|$))*"
 _BEFORE_USER = re.compile(rf"{_RIGHT_URLS}(?P<scheme>[^:]*?{_SCHEME})?")
 _WORD_OF_PASSWORD = re.compile(
@@ -45,8 +45,9 @@ _WORD_OF_PASSWORD = re.compile(
 _PATH = re.compile(r"(?:/(?!/)|\.\.?/|~)(?!.*://)", re.DOTALL)
 _KEY = r"""(?:[A-Za-z0-9_-]++|"[^"\n]*+"|'[^'\n]*+')"""
 _DEEPEST_TOML = 16
-"""The most levels of tables and arrays in a TOML; an experiment has five."""
-#: A key of more than 64 parts is refused: tomllib and spec/lines.py take time that grows with the square of its length.
+"""The most nested levels of tables and arrays in a TOML; an experiment has five."""
+#: A key of more than 64 parts, which is refused: tomllib and spec/lines.py need time proportional to the square of its
+#: length.
 _LONG_KEY = re.compile(rf"(?<![A-Za-z0-9_-]){_KEY}(?:[ \t]*+\.[ \t]*+{_KEY}){{{4 * _DEEPEST_TOML}}}")
 _TOO_DEEP = f"tables and arrays are nested more than {_DEEPEST_TOML} levels deep"
 
@@ -54,8 +55,8 @@ _TOO_DEEP = f"tables and arrays are nested more than {_DEEPEST_TOML} levels deep
 def parse_toml(text: str) -> dict[str, Any]:
     """Return the tables of a TOML text.
 
-    Raises ValueError when it is nested too deep or has a whole number of more than 64 bits, and
-    tomllib.TOMLDecodeError, with the place, when it is not TOML.
+    Raises ValueError if it is nested too deep or has a whole number of more than 64 bits, and tomllib.TOMLDecodeError,
+    with the place, if it is not TOML.
     """
     import tomllib  # Imported late, because most commands read no TOML.
 
@@ -78,7 +79,7 @@ def parse_toml(text: str) -> dict[str, Any]:
 
 
 def printable(text: str) -> str:
-    r"""Return the text with control characters as escapes, which a terminal shows and does not obey.
+    r"""Return the text with control characters as escapes, which a terminal shows instead of obeying.
 
     >>> printable("red: \x1b[31m\n")
     'red: \\x1b[31m\n'
@@ -87,7 +88,7 @@ def printable(text: str) -> str:
 
 
 def printable_json(text: str) -> str:
-    r"""Return a JSON text with control characters as JSON's escapes; its meaning stays the same.
+    r"""Return a JSON text of the same meaning, with control characters as JSON's escapes.
 
     >>> printable_json('"\x9b"')
     '"\\u009b"'
@@ -96,9 +97,9 @@ def printable_json(text: str) -> str:
 
 
 def without_password(text: str) -> str:
-    """Return the text with an ellipsis in place of every password in an address or an option, or of the arguments.
+    """Return the text with an ellipsis in place of every password: of an address, an option, or the arguments.
 
-    The passwords of the arguments are those that `hide_passwords_of` was given.
+    The latter are those that `hide_passwords_of` was given.
 
     >>> without_password("server = mysql://me:secret@host/db"), without_password("host=h password=secret")
     ('server = mysql://me:…@host/db', 'host=h password=…')
@@ -109,12 +110,12 @@ def without_password(text: str) -> str:
 
 
 def has_password(text: str) -> bool:
-    """Return whether the text seems to have a password in a URL, mistyped or not, or in an option."""
+    """Return whether the text seems to have a password in a URL, even a mistyped one, or in an option."""
     return _PASSWORD.search(text) is not None
 
 
 def address_has_password(text: str) -> bool:
-    """Return whether the text, which is meant as the address of a server, may hold a password.
+    """Return whether the text, which is meant as a server's address, may contain a password.
 
     >>> address_has_password("me:a b/c@host"), address_has_password("mysql://me@host:3306/lab?password_file=/a@b")
     (True, False)
@@ -123,9 +124,9 @@ def address_has_password(text: str) -> bool:
 
 
 def hide_passwords_of(arguments: Sequence[str]) -> None:
-    """Let `without_password` hide from now on the passwords in these arguments of the command, as they were typed.
+    """From now on, let `without_password` hide the passwords in these arguments of the command, as typed.
 
-    A shell makes several arguments of a password with blanks; each of its pieces is hidden.
+    A shell splits a password with blanks into several arguments; each of its pieces is hidden.
     """
     global _of_arguments
     found = {(before, form) for group in _between_options(arguments) for before, piece in _pieces(group)
@@ -139,7 +140,7 @@ _of_arguments: re.Pattern[str] | None = None
 
 
 def _password_of(address: str) -> tuple[int, int] | None:
-    """Return where the password of an address begins and ends; None for a path or an address without a password."""
+    """Return (start, end) of the password in an address; None for a path or an address without a password."""
     if _PATH.match(address):
         return None
     word = _WORD_OF_PASSWORD.search(address)
@@ -155,7 +156,7 @@ def _password_of(address: str) -> tuple[int, int] | None:
 
 
 def _between_options(arguments: Sequence[str]) -> Iterator[list[str]]:
-    """Yield the lists of arguments between two options; each begins with the value of the option before it."""
+    """Yield the lists of arguments between options. Each list begins with the value of the option before it."""
     group: list[str] = []
     for argument in arguments:
         if argument.startswith("-"):
@@ -168,9 +169,10 @@ def _between_options(arguments: Sequence[str]) -> Iterator[list[str]]:
 
 
 def _pieces(group: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """Yield the parts of arguments that lie in a password, found in each argument and in all joined by blanks.
+    """Yield (pattern, part) for each part of an argument that lies in a password.
 
-    Before each part a pattern for the place before it is given, so that a short password is not hidden in other words.
+    Passwords are searched in each argument, and in all arguments joined by blanks. The pattern matches the text before
+    the part, so that a short password is not hidden inside other words.
     """
     for joined in (*([one] for one in group), [one for one in group if not _PATH.match(one)]):
         if span := _password_of(" ".join(joined)):
@@ -183,7 +185,7 @@ def _pieces(group: Sequence[str]) -> Iterator[tuple[str, str]]:
 
 
 def _forms(piece: str) -> tuple[str, ...]:
-    """Return a text in the forms that messages may show: unchanged, stripped at the end, as in Python, JSON, paths."""
+    """Return a text in all forms that messages may show: unchanged, right-stripped, as in Python, JSON or paths."""
     return piece, piece.rstrip(), repr(piece)[1:-1], json.dumps(piece)[1:-1], re.sub("/+", "/", piece)
 
 

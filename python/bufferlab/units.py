@@ -1,8 +1,8 @@
-"""Reads sizes, shares, durations and numbers from text, and writes them for people.
+"""Reads sizes, shares, durations and numbers from text, and writes them for readers.
 
 Units of size are powers of two: "64MiB", "64M" and "4k" are 1024-based, as in every engine's manual. "64MB" is refused,
-because many people read it as 64,000,000. Code holds a share as a ratio of 0 to 1; "%" stands only in texts that people
-write and read.
+because many people read it as 64,000,000. In code a share is a ratio from 0 to 1; only texts that users write and read
+have "%".
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ _DURATION_UNITS_S = {
     "min": Decimal(60),
     "h": Decimal(3600),
 }
-#: A number with at most 40 digits on each side of the point, because no quantity needs more, and Python refuses to
-#: write numbers of thousands of digits.
+#: A number with at most 40 digits on each side of the point. No quantity needs more, and Python refuses to print
+#: numbers of thousands of digits.
 _NUMBER_AND_UNIT = re.compile(r"\s*([+-]?[0-9][0-9_]{0,39}(?:\.[0-9]{1,40})?)\s*([A-Za-z%]*)\s*")
 _LONGEST_SHOWN = 60
 
 
 class UnitError(ValueError):
-    """An error of a text that is not the quantity it should be. `hint` says how to write that quantity."""
+    """The error for a text that is not the quantity it should be. `hint` says how to write that quantity."""
 
     def __init__(self, what: str, hint: str) -> None:
         super().__init__(what)
@@ -62,7 +62,7 @@ class Size:
     ratio: Decimal | None = None
 
     def __str__(self) -> str:
-        """Return the canonical text, which goes into keys: equal sizes give equal texts."""
+        """Return the canonical text, which is part of keys: equal sizes have equal texts."""
         if self.ratio is not None:
             return f"{_plain(self.ratio * 100)}%"
         return canonical_bytes(self.size_bytes or 0)
@@ -71,7 +71,7 @@ class Size:
 def parse_bytes(text: str | int) -> int:
     """Return the number of bytes in "64MiB", "4k", "512" or 512.
 
-    Raises UnitError for a share, an unknown or unclear unit, a text without a number, and a part of a byte.
+    Raises UnitError for a share, an unknown or ambiguous unit, a text without a number, and a fraction of a byte.
 
     >>> parse_bytes("4k"), parse_bytes("1.5MiB"), parse_bytes(512)
     (4096, 1572864, 512)
@@ -113,7 +113,7 @@ def parse_size(text: str | int) -> Size:
 def parse_percent(text: str) -> Decimal:
     """Return the ratio in "10%". It is exact, so that 5 % of a database is the same number of bytes on every host.
 
-    Raises UnitError when the text is not a share.
+    Raises UnitError if the text is not a share.
     """
     number, unit = _split(text, "share", 'write a share such as "10%"')
     if unit != "%":
@@ -140,7 +140,7 @@ def parse_duration(text: str | int | float) -> float:
 
 
 def parse_number(text: str | int | float) -> Decimal:
-    """Return the exact number in 0.9, "0.9", "1_000" or 3, so that equal settings have equal texts.
+    """Return the exact number in 0.9, "0.9", "1_000" or 3. It is exact so that equal settings have equal texts.
 
     Raises UnitError for a number with a unit, one that is not finite, and any other value.
 
@@ -233,7 +233,7 @@ def format_duration(seconds: float) -> str:
 
 
 def format_count(count: float) -> str:
-    """Return a number, rounded to a whole one, with separators: "1,234,567"."""
+    """Return a number, rounded to a whole number, with separators: "1,234,567"."""
     return f"{count:,.0f}"
 
 
@@ -247,12 +247,12 @@ def format_percent(ratio: float) -> str:
 
 
 def brief(written: object) -> str:
-    """Return a value as a message repeats it, without passwords: whole, or its first 60 characters and an ellipsis.
+    """Return a value in the form that messages quote, without passwords: whole, or 60 characters and an ellipsis.
 
     >>> brief(100), brief("9" * 70)[-4:]
     ('100', '999…')
     """
-    text = without_password(str(written))  # Before the text is cut, because a cut password might not be recognised.
+    text = without_password(str(written))  # Before cutting the text: a cut password might not be recognised.
     return text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}…"
 
 

@@ -1,7 +1,7 @@
-"""Decides whether a text such as "mysql >= 5.7.5; mariadb >= 10.2, < 10.5" holds a server's version.
+"""Decides whether a text such as "mysql >= 5.7.5; mariadb >= 10.2, < 10.5" includes a server's version.
 
-The text holds no version of a server that it does not name. The empty text holds all versions of all servers. This
-module asks no server.
+The text includes no version of a server that it does not name. The empty text includes all versions of all servers.
+This module queries no server.
 """
 
 from __future__ import annotations
@@ -9,14 +9,14 @@ from __future__ import annotations
 import re
 
 SERVERS = {"mysql": "MySQL", "mariadb": "MariaDB", "postgres": "PostgreSQL"}
-"""The servers' names for readers, by flavour."""
+"""Flavour of a server -> its name for readers."""
 _PART = re.compile(r"(?P<flavour>[a-z_]+)(?P<bounds>(?:\s*,?\s*(?:>=|<)\s*[0-9.]+)*)")
 _BOUND = re.compile(r"(>=|<)\s*([0-9.]+)")
 _NUMBERS = re.compile(r"[0-9]+(?:\.[0-9]+)*")
 
 
 def has(versions: str, flavour: str, version: str) -> bool:
-    """Return whether a part of `versions` holds this version of this server. Raises ValueError for a malformed text.
+    """Return whether `versions` includes this version of this server. Raises ValueError for a malformed text.
 
     >>> has("mysql >= 5.7.5; mariadb >= 10.2, < 10.5", "mariadb", "10.11.6-MariaDB")
     False
@@ -49,7 +49,7 @@ def in_words(versions: str) -> str:
 
 def _within(version: str, sign: str, bound: str) -> bool:
     given, limit = numbers(version), numbers(bound)
-    # "5.7" may be any 5.7.x. The known numbers decide; if they equal the bound's, the version is taken as a recent one.
+    # "5.7" may be any 5.7.x. If its numbers equal the bound's first ones, assume a version that is not below the bound.
     if len(given) < len(limit) and limit[: len(given)] == given:
         return sign == ">="
     return given >= limit if sign == ">=" else given < limit

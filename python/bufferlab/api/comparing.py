@@ -41,7 +41,7 @@ class Comparison:
         self._compared = compared
 
     def __repr__(self) -> str:
-        """Return the answer, marked as that of a comparison."""
+        """Return the answer in angle brackets, after the word Comparison."""
         return f"<Comparison: {self.answer}>"
 
     @cached_property
@@ -50,19 +50,19 @@ class Comparison:
 
     @property
     def answer(self) -> str:
-        """Return the sentence about the headline figure: different, the same, not distinguishable, or no claim."""
+        """Return the sentence on the headline metric: different, the same, not distinguishable, or no claim."""
         return self._answer.answer
 
     @property
     def warnings(self) -> list[str]:
-        """Return the sentences that a reader must know before believing the comparison."""
+        """Return the warnings that a reader should know before believing the comparison, as sentences."""
         return self._answer.warnings
 
     @cached_property
     def rules(self) -> pl.DataFrame:
         """Return a row for each rule of `fail_if` at each matched setting: "broken", "holds" or "undecided".
 
-        `low` and `high` are the ends of the interval of the change for the worse, as shares: 0.05 is 5 %.
+        `low` and `high` are the ends of the interval of the change in the bad direction, as shares: 0.05 is 5 %.
         """
         rows = [
             (
@@ -80,11 +80,11 @@ class Comparison:
 
     @cached_property
     def figures(self) -> pl.DataFrame:
-        """Return a row for each figure at each matched setting.
+        """Return a row for each metric at each matched setting.
 
         `outcome` is "different", "same", "not_distinguishable" or "not_claimed", the last with its `reason`. `value` is
-        B over A if `contrast` is "ratio", and B minus A if it is "difference". `smallest_detectable` is the smallest
-        change that four of five such comparisons would have found.
+        B divided by A if `contrast` is "ratio", and B minus A if it is "difference". `smallest_detectable` is the
+        smallest change that four such comparisons of five would have found.
         """
         by_setting = sorted(self._compared.figures, key=lambda figure: figure.setting.place)
         return pl.DataFrame(map(_row, by_setting), schema=_FIGURES, orient="row")
@@ -102,7 +102,7 @@ def _row(figure: MetricCompared) -> tuple[Any, ...]:
 
 
 def _finite(number: float | None) -> float | None:
-    """Return a number; None for None, and for the end of an interval that is infinite."""
+    """Return a number; None for None, and for an infinite end of an interval."""
     return number if number is not None and math.isfinite(number) else None
 
 
@@ -116,9 +116,9 @@ def compare(
 ) -> Comparison:
     """Compare sweep `b` with sweep `a`, or two settings of `a`: between=("pool_size=10%", "pool_size=20%").
 
-    `fail_if` holds rules such as "reads_per_new_order worse 5%". Raises a BufferlabError when the comparison would mean
-    nothing, which `force` overrules unless only one side was predicted. It also raises one for a folder that cannot be
-    read, a setting that is not there, a rule that cannot be judged, and unless exactly one of `b` and `between` is
+    `fail_if` has rules such as "reads_per_new_order worse 5%". Raises a BufferlabError if the comparison would be
+    meaningless; `force` overrules this, unless only one side was predicted. Also raises one for a folder that cannot be
+    read, a setting that does not exist, a rule that cannot be judged, and unless exactly one of `b` and `between` is
     given.
     """
     if (b is None) == (between is None):

@@ -43,7 +43,7 @@ class Plot:
 
     @property
     def svg(self) -> str:
-        """Return the figure as an SVG document on a white ground, the same as in the report's file."""
+        """Return the figure as an SVG document on a white background, the same as in the report's file."""
         return draw(self._figure)
 
     def save(self, path: Path | str) -> Path:
@@ -63,7 +63,7 @@ class Plot:
 
 
 def plots_of(report: Report) -> dict[str, Plot]:
-    """Return every figure of a report by its name, the figure that answers the sweep's question first."""
+    """Return name -> figure of a report, the figure that answers the sweep's question first."""
     return {figure.id: Plot(figure) for figure in figures_of(report)}
 
 

@@ -1,4 +1,4 @@
-"""Measures and predicts as the commands do, with the same options and folders, and progress on standard error."""
+"""Measures and predicts like the commands, with the same options and folders, and with progress on standard error."""
 
 from __future__ import annotations
 
@@ -46,13 +46,13 @@ def run(
 ) -> Sweep:
     """Run an experiment and return its results, which also stay in a new sweep folder below `out`.
 
-    `experiment` is the name of a built-in one, or the path of a TOML file or of a script. `settings` has the settings
-    of `--set`, `sweep` those of `--sweep`. If only `resume` is given, the folder of an earlier sweep, the missing runs
-    of that sweep are done. `blocks` is a value of `--blocks`, such as "1,3-4": other hosts do the other blocks, and
-    `bufferlab merge` joins the folders. By default runs write a page trace if they can; with `page_trace` true they
-    must, with false they must not. `keep_traces` names the blocks whose traces are kept. A run that fails is a row of
-    the results with its reason. Raises a BufferlabError when the sweep cannot begin. After Ctrl-C, which keeps finished
-    runs, raises the BufferlabError that names the folder to resume.
+    `experiment` is the name of a built-in experiment, or the path of a TOML file or a script. `settings` has the
+    settings of `--set`, `sweep` those of `--sweep`. If only `resume` is given, the folder of an earlier sweep, run does
+    the missing runs of that sweep. `blocks` is a value of `--blocks`, such as "1,3-4": other hosts do the other blocks,
+    and `bufferlab merge` joins the folders. By default runs write a page trace if they can; if `page_trace` is true
+    they must, if it is false they must not. `keep_traces` names the blocks whose traces are kept. A failed run is a row
+    of the results with the reason. Raises a BufferlabError if the sweep cannot begin. Ctrl-C keeps finished runs, and
+    raises a BufferlabError that names the folder to resume.
     """
     overrides = replace(
         _overrides(settings, sweep, server),
@@ -99,16 +99,16 @@ def predict(
 
     `run` is the folder of a run with a page trace, or of a sweep with such runs. Or it is the name or path of an
     experiment, which `engine`, `server`, `profile` and `seed` may change. With `resume`, the folder of an earlier
-    prediction, its missing points are predicted; a prediction from a traced run also needs that `run` again. The
-    `predictions` of the result say how far to believe them. Raises a BufferlabError for a run that cannot be replayed,
-    a server without a model, an experiment whose page accesses cannot be generated, or a setting that the model does
-    not know. After Ctrl-C raises the BufferlabError that names the folder to resume.
+    prediction, the missing points of that are predicted; a prediction from a traced run also needs `run` again. The
+    result's `predictions` have the reasons to doubt them. Raises a BufferlabError for a run that cannot be replayed, a
+    server without a model, an experiment whose page accesses cannot be generated, or a setting that the model lacks.
+    After Ctrl-C it raises a BufferlabError that names the folder to resume.
     """
     overrides = replace(_overrides(settings, sweep, server), engine=engine, profile=profile, seed=seed)
     asked = Path(run) if run is not None else None
     with progress() as shown:
         outcome = predict_sweep(asked, overrides, Path(out), Path(resume) if resume else None, shown)
-    # A sweep predicted without a run needs no experiment to be resumed: its folder has the experiment.
+    # To resume a sweep predicted without a run, no experiment is needed: the sweep's folder has it.
     generated = "rules" in outcome.folder.plan[PREDICTED_FROM]
     return _ended(outcome, "bl.predict(" if run is None or generated else f'bl.predict("{run}", ')
 
@@ -122,7 +122,7 @@ def _overrides(
 
 
 def _ended(outcome: SweepOutcome, call: str) -> Sweep:
-    """Write the sweep's report and return its results. Raises Interrupted, which names the folder, after a signal."""
+    """Write the sweep's report and return its results. After a signal, raise Interrupted, which names the folder."""
     publish(outcome.folder)
     if outcome.signal_number is not None:
         path = outcome.folder.path

@@ -44,22 +44,22 @@ _METRICS = dict.fromkeys(("metric", "title", "unit", "kind", "better", "meaning"
 
 
 def read(folder: Path | str) -> Sweep:
-    """Return the results of a sweep folder. For a sweep that was interrupted they are those of its finished runs.
+    """Return the results of a sweep folder. For an interrupted sweep they are those of its finished runs.
 
-    Raises a BufferlabError, which names the fault, its place and a way out, for a folder that is not a sweep's, cannot
+    Raises a BufferlabError, which names the fault, its place and a remedy, for a folder that is not a sweep's, cannot
     be read, is damaged, or has another version of the format.
     """
     return Sweep(open_sweep(folder))
 
 
 class Sweep:
-    """The results of one sweep. Every frame is computed from the stored samples when it is first used."""
+    """The results of one sweep. Each frame is computed from the stored samples on first use."""
 
     def __init__(self, folder: SweepFolder) -> None:
         self._folder = folder
 
     def __repr__(self) -> str:
-        """Return the folder, and how many of the sweep's points ended well."""
+        """Return the folder, and the number of points that ended well."""
         done = sum(point.status == "ok" for point in self._analysis.points)
         return f"<Sweep {self._folder.path}: {done} of {len(self._analysis.points)} points>"
 
@@ -70,19 +70,19 @@ class Sweep:
 
     @property
     def headline(self) -> str:
-        """Return the metric that answers the sweep's question."""
+        """Return the name of the metric that answers the sweep's question."""
         return self._analysis.headline
 
     def plot(self, name: str | None = None) -> Plot:
-        """Return the figure of the report with this name, or for None the one that answers the sweep's question.
+        """Return the report's figure of this name; for None, the figure that answers the sweep's question.
 
-        `plots` has the names. Raises SpecError for a name that no figure of this sweep has, and without any figure.
+        `plots` has the names. Raises SpecError for a name that no figure has, and if the sweep has no figures.
         """
         return chosen(self.plots, name)
 
     @cached_property
     def plots(self) -> dict[str, Plot]:
-        """Return every figure of the report by its name, the one that answers the question first."""
+        """Return name -> figure of the report, the figure that answers the question first."""
         return plots_of(build(self._folder))
 
     @cached_property
@@ -113,7 +113,7 @@ class Sweep:
 
     @cached_property
     def settings(self) -> pl.DataFrame:
-        """Return a row for each setting of each point: as asked, as it ran, as a number, the unit, and a note."""
+        """Return a row for each setting of each point: as asked for, as it ran, as a number, the unit, and a note."""
         rows = []
         for point in self._analysis.points:
             for name, one in point.settings.items():
@@ -125,9 +125,9 @@ class Sweep:
 
     @cached_property
     def runs(self) -> pl.DataFrame:
-        """Return a row for each run, failed ones too, with a column for each metric of which some run has a value.
+        """Return a row for each run, including failed ones, with a column for each metric that any run has.
 
-        The column of a phase's metric has the phase's name and a dot before the metric's. `metrics` has the units.
+        A column of a phase is named PHASE.METRIC. `metrics` has the units.
         """
         values = {
             run.run.run_id: {
@@ -155,7 +155,7 @@ class Sweep:
     def figures(self) -> pl.DataFrame:
         """Return a row for each metric of each point: the mean of its runs, its 95 % interval, n and the unit.
 
-        Without an interval, as with one run, both of its ends are null. `source` is "measured" or "predicted".
+        Without an interval, as with a single run, both of its ends are null. `source` is "measured" or "predicted".
         """
         source = {point.index: run.run.source for point in self._analysis.points for run in point.ok}
         rows = [
@@ -168,10 +168,10 @@ class Sweep:
 
     @cached_property
     def steps(self) -> pl.DataFrame:
-        """Return a row for each change from one point to another that the report judges, with its interval.
+        """Return a row for each change between two points that the report judges, with its interval.
 
-        `change` is the second value over the first if `contrast` is "ratio", and the second minus the first if it is
-        "difference".
+        `change` is the second value divided by the first if `contrast` is "ratio", and the second minus the first if it
+        is "difference".
         """
         rows = [
             (one.a, one.b, one.metric, one.direction, one.contrast, found.value, found.ci_low, found.ci_high, found.n,
@@ -182,7 +182,7 @@ class Sweep:
 
     @cached_property
     def samples(self) -> pl.DataFrame:
-        """Return the stored samples of every run, with the metric's unit; counters are counted from their start."""
+        """Return the stored samples of every run, with the metrics' units; counters are raw and cumulative."""
         units = {name: metric.unit for name, metric in self._folder.registry.raw.items()}
         found = self._of_runs(SAMPLE_COLUMNS, lambda record: record.samples())
         return found.with_columns(pl.col("metric").replace_strict(units, return_dtype=pl.String).alias("unit"))
@@ -194,12 +194,12 @@ class Sweep:
 
     @cached_property
     def predictions(self) -> pl.DataFrame:
-        """Return a row for each predicted run: the pages that a model says are read in the window, and its doubts.
+        """Return a row for each predicted run: the pages that a model reads in the window, and the doubts about them.
 
         `reads` is null if the number depends on the speed of the run. Then `reads_low` and `reads_high` have the least
-        and the most reads of the replays, which are not bounds. `lru_reads` and `opt_reads` are the reads of an LRU
-        pool and of the best possible one; a prediction without a traced run lacks the latter. A measured sweep has no
-        row.
+        and the most reads of the replays at several speeds, which are not bounds. `lru_reads` and `opt_reads` are the
+        reads of an LRU pool and of the best possible pool; a prediction without a traced run lacks the latter. A
+        measured sweep has no rows.
         """
         rows = []
         for point, prediction in predictions(self._analysis):
@@ -215,13 +215,13 @@ class Sweep:
 
     @cached_property
     def checks(self) -> pl.DataFrame:
-        """Return a row for each integrity check. A failed check puts the numbers that it touches in doubt."""
+        """Return a row for each integrity check. If a check failed, the kinds of numbers in `touches` are in doubt."""
         rows = [(check.name, check.title, check.status, check.detail) for check in self._analysis.checks]
         return pl.DataFrame(rows, schema=_CHECKS, orient="row")
 
     @cached_property
     def metrics(self) -> pl.DataFrame:
-        """Return a row for each metric of `figures`: its title, unit, kind, which way is better, and its meaning."""
+        """Return a row for each metric of `figures`: title, unit, kind, the better direction, and meaning."""
         names = dict.fromkeys(self.figures["metric"])
         found = [self._analysis.metric(name) for name in names]
         rows = [
@@ -247,7 +247,7 @@ class Sweep:
 
 
 def _as_run(name: str, points: Sequence[PointRuns]) -> pl.Series:
-    """Return the column of a swept setting, one value a point: numbers, with the unit in its name, or words."""
+    """Return the column of a swept setting, with one value per point: words, or numbers with the unit in the name."""
     values = [point.value(name) for point in points]
     units = {point.settings[name].unit for point in points if name in point.settings}
     if any(isinstance(value, bool | str) for value in values):

@@ -21,9 +21,9 @@ _NEEDED = ("page", "kind", "in_window", "t_s")
 def trace(run: Path | str) -> pl.DataFrame:
     """Return a row for each access to a page of the pool, in the order of time.
 
-    `run` is the folder of a run with a page trace, or of a sweep. Of several traced runs the one is read from which the
-    sweep's report predicts other pools; a warning names it. `object` is the table or index to
-    which the page belongs, null if it is not known. `in_window` marks the rows of the measured window. Raises a
+    `run` is the folder of a run with a page trace, or of a sweep. If a sweep has several traced runs, the function
+    reads the one from which the sweep's report predicts other pools, and a warning names it. `object` is the page's
+    table or index, or null if it is not known. `in_window` marks the rows of the measured window. Raises a
     BufferlabError for a run without a good trace.
     """
     return _read(run).named()
@@ -34,12 +34,11 @@ def curve(
 ) -> pl.DataFrame:
     """Return a row for each size of an LRU pool, from no page to all pages: its misses in the measured window.
 
-    `accesses` are all or some rows of `trace`; rows before the window only fill the pool. Of a frame with the column
-    `page` alone each row is a get in the window. Or they are the folder of a
-    run or a sweep, as in `trace`, whose misses are then given per unit of work too. Or they are a file in a format of
-    `bufferlab curve`, with `columns` and `page_size` like its options; all gets of a file count. Raises a
-    BufferlabError for a run or file that cannot be read, for rows that lack a column, and for rows without a get in the
-    window.
+    `accesses` has one of three forms. A frame has all or some rows of `trace`; rows before the window only fill the
+    pool. If it has only the column `page`, each row is a get in the window. The folder of a run or a sweep is taken as
+    in `trace`; then misses are also given per unit of work. A file may have any format of `bufferlab curve`, with
+    `columns` and `page_size` like its options; all gets of a file count. Raises a BufferlabError for a run or file that
+    cannot be read, for rows that lack a column, and for rows without a get in the window.
     """
     if isinstance(accesses, pl.DataFrame):
         return _frame(_curve(_gets(accesses) if accesses.columns == ["page"] else accesses))
@@ -60,7 +59,7 @@ def _read(folder: Path | str) -> page_trace.RunTrace:
 
 
 def _gets(pages: pl.DataFrame) -> pl.DataFrame:
-    """Return rows of a trace for a frame of pages: a get each, a second apart."""
+    """Return a frame of pages as rows of a trace: each row is a get, one second after the row before."""
     return pages.with_columns(
         kind=pl.lit(page_trace.number_of("get"), dtype=pl.UInt8),
         in_window=pl.lit(value=True),

@@ -1,6 +1,6 @@
-"""Judges the numbers in other people's files: whether they can mean what the files say. It reads no database.
+"""Audits benchmark results in other people's files: can the numbers be right as stated? It reads no database.
 
-Code outside of this package imports only this module, none inside the package.
+Code outside of this package imports only this module, not the modules inside the package.
 """
 
 from __future__ import annotations

@@ -40,10 +40,10 @@ class Audit:
     findings: tuple[AuditFinding, ...]
     tables: tuple[Table, ...]
     unrecognised: tuple[Problem, ...]
-    """A problem for each file in which nothing was recognised, or only a set-up that no run uses. Further ones are for
-    parts of files that cannot be read or are missing. At least one file has a number of a run."""
+    """The problems: one for each file in which nothing was recognised, or only a set-up that no run uses, and one for
+    each part of a file that is missing or cannot be read. At least one file has a number of a run."""
     judged: tuple[str, ...]
-    """The names of the rules that had something to judge."""
+    """The names of the rules for which the files had evidence."""
 
     @property
     def files(self) -> list[str]:
@@ -52,12 +52,12 @@ class Audit:
 
     @property
     def lines(self) -> int:
-        """Return the number of lines that are not blank."""
+        """Return the number of lines of all files that are not blank."""
         return sum(one.lines for one in self.case.files)
 
     @property
     def lines_read(self) -> int:
-        """Return the number of lines that were read."""
+        """Return the number of lines that a parser recognised."""
         return sum(one.lines_read for one in self.case.files)
 
     @property
@@ -100,7 +100,7 @@ def audit_files(paths: Sequence[Path]) -> Audit:
 
 
 def _set_up_alone(audit: Audit) -> Iterator[Problem]:
-    """Yield a problem for each file that only states a set-up which no run in another file and no finding uses."""
+    """Yield a problem for each file that has only a set-up, if no run of another file and no finding uses it."""
     files = audit.case.files
     used = {pieces_key(one.file) for one in files if one.measured}
     used |= {pieces_key(finding.where.file) for finding in audit.findings}
@@ -110,7 +110,7 @@ def _set_up_alone(audit: Audit) -> Iterator[Problem]:
 
 
 def audit_evidence(files: Sequence[FileEvidence]) -> Audit:
-    """Ask every rule about the evidence of these files, and return the audit."""
+    """Apply every rule to the evidence of these files, and return the audit."""
     case = Case.of(files)
     findings = tuple(finding for rule in RULES for finding in rule.findings(case))
     found = {finding.rule for finding in findings}
@@ -118,7 +118,7 @@ def audit_evidence(files: Sequence[FileEvidence]) -> Audit:
     return Audit(case, findings, corrected_tables(case), (), judged)
 
 
-#: The rules whose findings change numbers most, the worst first. All other rules come after them, as in RULES.
+#: The rules whose findings change numbers most, the worst first. All other rules follow in the order of RULES.
 _WORST_FIRST = (
     "minute-by-second",
     "sectors-as-kib",
@@ -132,7 +132,7 @@ _WORST_FIRST = (
 
 
 def worst(audit: Audit) -> AuditFinding:
-    """Return the finding that changes numbers most; of several findings of one rule the first.
+    """Return the finding that changes numbers most; if its rule has several findings, the first.
 
     Raises ValueError without a finding.
     """
@@ -155,7 +155,7 @@ def summary(audit: Audit) -> str:
 
 
 def _judged(audit: Audit) -> str:
-    """Return a sentence with the number of rules that had something to judge, and of lines that were read."""
+    """Return a sentence with the number of rules that had evidence, and the number of lines that were recognised."""
     count = len(audit.judged)
     return f"{plural(count, 'rule')} of {len(RULES)} had something to judge{_share(audit)}."
 
@@ -209,7 +209,7 @@ def as_report(audit: Audit) -> Report:
 
 
 def _banners(audit: Audit) -> Iterator[Banner]:
-    """Yield a warning for each file or piece that was not recognised, or one for all if there are more than three."""
+    """Yield a warning for each file or part that was not recognised; a single one for all if there are more than 3."""
     told = [f"{problem.where}: {problem.what}" for problem in audit.unrecognised]
     for text in told if len(told) <= _MOST_BANNERS else ["; ".join(told)]:
         yield Banner("warning", text)

@@ -1,7 +1,7 @@
 """Makes corrected tables: rates from counters, I/O per New-Order, shares that add up to one, pools as run.
 
-The modules of rules are loaded only for tables that need them. A cell has a number that follows from the given numbers,
-or a dash.
+The modules of rules are loaded only for tables that need them. A cell has a number computed from the given numbers, or
+a dash.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def _run_cells(run: RunEvidence) -> _Cells:
 
 
 def _gets_cells(rates: CounterRates, new_orders: float | None) -> _Cells:
-    """Return the cells of page gets and misses, by the server's counters; empty if a printout lacks them."""
+    """Return the cells of page gets and misses, from the server's counters; [] if a printout lacks these."""
     gets, misses = rates.per_s("gets"), rates.per_s("misses")
     if gets is None:
         return []
@@ -96,7 +96,7 @@ def _load_cells(load: LoadRun) -> _Cells:
     counted_s, per_s, mean_ms = load.counted_s, load.transactions / load.counted_s, load.fine_mean_ms
     if load.is_asked and load.per_s:
         per_s = load.per_s
-        # Clients that aborted end a run before the time asked for.
+        # If clients abort, a run ends before the time asked for.
         counted_s = load.transactions / per_s if load.lost else counted_s
     short = mean_ms is not None and 0 < mean_ms < 0.01
     return [
@@ -158,7 +158,7 @@ def _results(case: Case, evidence: FileEvidence, table: ResultTable, place: int)
 
 
 def _of_pools(evidence: FileEvidence, pools: list[str]) -> str:
-    """Return the caption's words on the column of pools, which say whether the server's version is known."""
+    """Return the part of the caption on the column of pools, which says whether the server's version is known."""
     if not pools:
         return ""
     how = "the server rounds it" if evidence.stated.version else "MySQL 5.7 and 8.0 round it: no version is named"
@@ -196,7 +196,8 @@ def _share_cells(row: ResultRow) -> _Cells:
 
 
 def _pool(evidence: FileEvidence, table: ResultTable, row: ResultRow) -> str | None:
-    """Return the pool with which a row ran that is named by its pool's size, as a server with chunks rounds it."""
+    """Return the pool size that a row's server used, if the row is named by a size that a server with chunks rounds
+    up."""
     from bufferlab.audit.rules.set_up import named_by_pools, sizes_run
 
     size = parse_lenient_bytes(row.setting)

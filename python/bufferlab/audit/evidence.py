@@ -1,7 +1,7 @@
 """The evidence of one audit: its files and the runs in them. Also the types of rules and findings.
 
-Pieces of a file under the same caption are one run. Files without captions are one run if their names agree up to the
-first dot, such as 4k.tpcc.log and 4k.iostat.txt.
+All parts of a file under the same caption belong to one run. Files without captions belong to one run if their names
+agree up to the first dot, such as 4k.tpcc.log and 4k.iostat.txt.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from bufferlab.audit.parsers.tables import ResultRow, ResultTable
 from bufferlab.audit.parsers.tpcc_mysql import TpccLog
 from bufferlab.audit.printout_order import is_by_uptime, timed_dumps
 
-#: tpcc-mysql's mix is a deck of 23 transactions, 10 of them New-Orders.
+#: tpcc-mysql draws transactions from a deck of 23, of which 10 are New-Orders.
 TRANSACTIONS_PER_NEW_ORDER = 2.3
 DEFAULT_PAGE_BYTES = 16384
 POSTGRES_PAGE_BYTES = 8192
-#: The length of a run may differ from the time between two printouts by this share plus two seconds, because uptimes
-#: are whole seconds.
+#: A run counts as being of the time between two printouts if their lengths differ by at most this share plus two
+#: seconds; uptimes are whole seconds.
 _SAME_TIME = 0.1
 PAGE_SIZES = (4096, 8192, 16384, 32768, 65536)
 _ENOUGH_READS_PER_S = 20
@@ -52,7 +52,7 @@ class AuditFinding:
 
 @dataclass(frozen=True)
 class AuditRule:
-    """A question that the audit asks of every case: its name, its words, and the module with its functions.
+    """A rule that the audit applies to every case: its name, its words, and the module with its functions.
 
     The module is loaded only for a case that has evidence of the kinds in `_EVIDENCE`.
     """
@@ -68,7 +68,7 @@ class AuditRule:
             yield from (replace(finding, rule=self.name) for finding in check(case))
 
     def is_judged(self, case: Case) -> bool:
-        """Return whether the case has something for the rule to judge."""
+        """Return whether the case has evidence that the rule can judge."""
         module = self._loaded_for(case)
         return module is not None and bool(module.JUDGES[self.name](case))
 
@@ -88,12 +88,13 @@ _EVIDENCE = {
     "iostat": ("reports",),
     "block_trace": ("traces", "unread"),
 }
-"""The lists of FileEvidence of which a module's rules need one with an entry, by module; other modules need none."""
+"""Module -> lists of FileEvidence, at least one of which must have an entry if the module's rules are to have
+evidence. Modules that are missing here need none."""
 
 
 @dataclass(frozen=True)
 class CounterRates:
-    """The rates of cumulative counters between two printouts."""
+    """The rates of a server's cumulative counters between two printouts."""
 
     start: StatusDump
     end: StatusDump
@@ -101,14 +102,14 @@ class CounterRates:
     read_per_s: float
 
     def per_s(self, counter: str) -> float | None:
-        """Return the rate of another counter; None if a printout lacks it, or if it went backwards."""
+        """Return the rate of a counter; None if a printout lacks the counter, or if it fell."""
         change = _change(self.start, self.end, counter)
         return change / self.seconds if change is not None else None
 
 
 @dataclass
 class RunEvidence:
-    """The pieces of evidence about one run: those under one caption, or those of one file or group of files."""
+    """All evidence about one run: from below one caption, or from one file or group of files."""
 
     label: str
     file: str
@@ -131,9 +132,9 @@ class RunEvidence:
 
     @property
     def page_bytes(self) -> int:
-        """Return the page size of the run: the stated one, else the one in the outputs, else InnoDB's default.
+        """Return the page size of the run: as stated, else as the outputs show it, else InnoDB's default.
 
-        If all outputs agree on another size than the stated one, the result is theirs. PostgreSQL's is always 8 KiB.
+        If all outputs agree on a size that differs from the stated one, return theirs. PostgreSQL's is always 8 KiB.
         """
         if any(dump.family == "postgres" for dump in self.dumps):
             return POSTGRES_PAGE_BYTES
@@ -142,7 +143,7 @@ class RunEvidence:
 
     @property
     def page_bytes_ran(self) -> int | None:
-        """Return the page size on which all outputs agree, if another one is stated; else None."""
+        """Return the page size on which all outputs agree, if it differs from the stated one; else None."""
         sizes = {*self.page_bytes_shown.values()}
         return sizes.pop() if len(sizes) == 1 and self.page_bytes_said not in (None, *sizes) else None
 
@@ -155,7 +156,7 @@ class RunEvidence:
 
     @property
     def page_bytes_shown(self) -> dict[str, int]:
-        """Return the page size that each piece of evidence shows, by the evidence's name."""
+        """Return source of evidence -> page size that it shows."""
         found: dict[str, int] = {}
         for dump in self.dumps:
             if dump.fields.get("page_bytes") in PAGE_SIZES:
@@ -169,14 +170,15 @@ class RunEvidence:
             for row in self.spots()
             if (row.reads_per_s or 0) >= _ENOUGH_READS_PER_S
         }
-        # One request may read several neighbouring pages. So the mean size counts only if it is at most the stated one.
+        # One request may read several neighbouring pages. So the requests' mean size is used only up to the stated
+        # size.
         if len(sizes) == 1 and (size := sizes.pop()) and (said := self.page_bytes_said) and size <= said:
             found["rareq-sz"] = size
         return found
 
     @property
     def pool_bytes(self) -> int | None:
-        """Return the size of the pool in bytes, by the pages in a printout; None if no printout shows them."""
+        """Return the size of the pool in bytes, from the number of pages in a printout; None if none shows it."""
         return int(dump.fields["pool_pages"]) * self.page_bytes if (dump := self.pool_dump) else None
 
     @property
@@ -204,7 +206,7 @@ class RunEvidence:
 
     @property
     def new_orders_per_s(self) -> float | None:
-        """Return the New-Orders per second, by a log's counts, TpmC or interval lines, or by HammerDB's NOPM."""
+        """Return the New-Orders per second, from a log's counts, TpmC or interval lines, or from HammerDB's NOPM."""
         for log in self.logs:
             if found := log.counted:
                 return found.tpmc / 60
@@ -218,9 +220,10 @@ class RunEvidence:
         return next((load.nopm / 60 for load in self.loads if load.nopm), None)
 
     def new_orders_per_s_beside(self, rates: CounterRates) -> float | None:
-        """Return the New-Orders per second in the interval of the rates; None if the run may be of another time.
+        """Return the New-Orders per second in the interval of the rates; None if the run may be from another time.
 
-        If only uptimes give the interval, they do not show when the run was. Then the run must be as long as it.
+        If only uptimes give the interval, they do not show when the run was. Then the run must be as long as the
+        interval.
         """
         if not is_by_uptime(self.dumps):
             return self.new_orders_per_s
@@ -250,7 +253,7 @@ class Case:
 
     @classmethod
     def of(cls, files: Sequence[FileEvidence]) -> Case:
-        """Sort the pieces of all files into runs, and return the case."""
+        """Assign the evidence of all files to runs, and return the case."""
         runs: dict[tuple[str, str], RunEvidence] = {}
         pieces: dict[tuple[str, str], list[Stated]] = {}
         for evidence in files:
@@ -300,7 +303,7 @@ class Case:
 
     @cached_property
     def runs_by_setting(self) -> dict[tuple[str, int | str], list[RunEvidence]]:
-        """Return the runs that have a log, by the keys under which a table's row may name them.
+        """Return the runs that have a log, by the keys that match them with a row of a table.
 
         A key is (file, value of the caption) or (folder, first part of the file's name).
         """
@@ -316,7 +319,7 @@ class Case:
     def runs_of(self, row: ResultRow) -> list[RunEvidence]:
         """Return the runs that have a log and the setting of a table's row.
 
-        They are those of the row's own file, or else those of its folder.
+        They come from the row's own file, or, if that has none, from its folder.
         """
         setting = _setting(row.setting)
         beside = self.runs_by_setting.get((row.place.file, setting), [])
@@ -324,7 +327,7 @@ class Case:
 
 
 def pieces_key(file: str) -> tuple[str, str]:
-    """Return the folder and the name up to its first dot, which the files of one run have in common."""
+    """Return a file's folder, and its name up to the first dot. The files of one run have both in common."""
     path = Path(file)
     return str(path.parent), path.name.split(".")[0]
 
@@ -335,7 +338,7 @@ def _setting(text: str) -> int | str:
 
 
 def _page_size(size_bytes: float) -> int | None:
-    """Return the page size that a mean size equals within 1 %, or None."""
+    """Return the possible page size that differs from a mean size by at most 1 %, or None."""
     return next((size for size in PAGE_SIZES if abs(size_bytes / size - 1) <= 0.01), None)
 
 
@@ -348,13 +351,13 @@ def _rates(a: tuple[float, StatusDump], b: tuple[float, StatusDump]) -> CounterR
 
 
 def _change(a: StatusDump, b: StatusDump, name: str) -> float | None:
-    """Return a counter's change; None if a printout lacks it, or it went backwards (a restart, a misread digit)."""
+    """Return a counter's change; None if a printout lacks it, or if it fell (a restart, a misread digit)."""
     before, after = a.fields.get(name), b.fields.get(name)
     return after - before if before is not None and after is not None and after >= before else None
 
 
 Judges = Mapping[str, Callable[[Case], object]]
-"""Rule's name -> function that returns whether a case has something for the rule to judge.
+"""Rule's name -> function that returns whether a case has evidence that the rule can judge.
 
-If it has nothing, the absence of a finding means nothing.
+Without evidence, the absence of a finding means nothing.
 """

@@ -9,7 +9,7 @@ from bufferlab.audit.parsers.innodb_status import StatusDump
 
 
 def timed_dumps(dumps: Sequence[StatusDump]) -> list[tuple[float, StatusDump]]:
-    """Return the printouts whose time is known, in the order of time, with their seconds from a common zero.
+    """Return the printouts whose time is known, in the order of time, each with its seconds since a common origin.
 
     If neither captions nor time stamps give times, the server's uptimes do, in the order of the lines.
     """
@@ -34,7 +34,7 @@ def is_by_uptime(dumps: Sequence[StatusDump]) -> bool:
 
 
 def _by_uptime(dumps: Sequence[StatusDump]) -> list[tuple[float, StatusDump]]:
-    """Return printouts with their seconds from the first, by uptimes. A restart counts as if it took no time."""
+    """Return the printouts with their seconds since the first, from uptimes. A restart counts as taking no time."""
     timed = [(0.0, dumps[0])]
     for a, b in pairwise(dumps):
         before, after = a.fields["uptime_s"], b.fields["uptime_s"]
@@ -45,7 +45,7 @@ def _by_uptime(dumps: Sequence[StatusDump]) -> list[tuple[float, StatusDump]]:
 def ordered_dumps(dumps: Sequence[StatusDump]) -> list[StatusDump]:
     """Return the printouts in the order of time.
 
-    Without times, they are PostgreSQL's printouts in the first file that has any, in its order.
+    If no times are known, return PostgreSQL's printouts of the first file that has any, in the file's order.
     """
     timed = [dump for _, dump in timed_dumps(dumps)]
     if timed:

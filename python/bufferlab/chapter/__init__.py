@@ -1,1 +1,1 @@
-"""The building blocks of a report's chapters: the analysis of a sweep, and its tables, figures and words."""
+"""The building blocks of a report's chapters: the analysis of a sweep; functions for tables, figures and words."""

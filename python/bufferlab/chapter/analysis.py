@@ -30,12 +30,12 @@ from bufferlab.units import format_bytes, readable
 
 #: The headline metric of a workload that this version of bufferlab does not know.
 _HEADLINE_OF_UNKNOWN = "reads_per_transaction"
-#: The shortest window on which claims on writes and rates rest: they depend on checkpoints and other load on the host.
+#: The shortest window that allows claims on writes and rates, which depend on checkpoints and other load on the host.
 LONG_WINDOW_SECONDS = 60.0
-#: The fewest whole blocks (with a good run of each point) for claims in a sweep that several hosts measured. A block
-#: runs on one host, so outside of whole blocks points may also differ because other hosts ran them.
+#: The least number of complete blocks (with a good run of each point) for claims in a sweep of several hosts. A block
+#: runs on one host; in incomplete blocks, points may also differ because different hosts ran them.
 _LEAST_ACROSS_HOSTS = 2
-#: A value that is made of words: readers see its underscores as spaces.
+#: A value made of words. Readers see its underscores as spaces.
 _A_WORD = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)+")
 _MADE_HERE_TOO = frozenset({"warm_up_gate"})
 
@@ -53,7 +53,7 @@ class PointRuns:
     records: tuple[RunRecord, ...]
     ok: tuple[MeasuredRun, ...]
     planned: dict[str, StoredSetting] = field(default_factory=dict)
-    """Every setting by its name, with the value that was planned."""
+    """Name of a setting -> setting with the planned value."""
 
     @property
     def runs(self) -> int:
@@ -62,17 +62,17 @@ class PointRuns:
 
     @property
     def failures(self) -> list[RunRecord]:
-        """Return the runs that failed, of blocks in which no other run of this point ended well."""
+        """Return the failed runs of those blocks in which no other run of this point ended well."""
         done = {run.run.block for run in self.ok}
         return [record for record in self.records if not record.ok and record.run.block not in done]
 
     @property
     def settings(self) -> dict[str, StoredSetting]:
-        """Return every setting by its name, from the first run that ended well; the planned ones if none did."""
+        """Return name -> setting, from the first run that ended well; the planned settings if none did."""
         return self.ok[0].settings if self.ok else self.planned
 
     def value(self, name: str) -> Value:
-        """Return the value of a setting in the first run that ended well, else the planned value; None without any."""
+        """Return a setting's value in the first run that ended well, else the planned value; None without either."""
         setting = self.settings.get(name)
         return setting.value if setting else None
 
@@ -90,7 +90,7 @@ class PointRuns:
 
     @property
     def reason(self) -> str | None:
-        """Return why the point, or one of its runs, did not end well; None when all did."""
+        """Return why the point, or one of its runs, did not end well; None if all did."""
         if not self.records:
             return "this point has not been run"
         return self.failures[0].reason if self.failures else None
@@ -116,7 +116,7 @@ class Group:
 
 @dataclass
 class Analysis:
-    """A sweep, with its runs read and its points ordered."""
+    """A sweep whose runs have been read, with its points in order."""
 
     PRINTED: ClassVar = ("sweep",)
 
@@ -130,9 +130,9 @@ class Analysis:
     compared: tuple[str, ...]
     """The metrics whose steps are judged, the headline first."""
     reads: str = "reads"
-    """The count of reads that tables begin with: reads of the device if pool and page cache divide the memory."""
+    """The count of reads that tables begin with: reads of the device if pool and page cache share one memory limit."""
     knob_words: Mapping[str, SettingWords] = field(default_factory=dict)
-    """The words that a reader is shown for a setting and its values, by setting of the engine."""
+    """Setting of the engine -> the words that readers see for it and its values."""
     fixed: frozenset[str] = frozenset()
     """The swept settings that have only one value, so that no two points differ in them."""
     workload: str = ""
@@ -141,7 +141,7 @@ class Analysis:
 
     @classmethod
     def of(cls, sweep: SweepFolder, runs: Sequence[tuple[RunRecord, MeasuredRun | None]] | None = None) -> Analysis:
-        """Return the analysis of a sweep. Read all its runs, unless `runs` has them, good ones with their values."""
+        """Return the analysis of a sweep. Read all its runs, unless `runs` has them, good runs with their values."""
         points = _points(
             sweep, [(one, one.measured() if one.ok else None) for one in sweep.runs()] if runs is None else runs
         )
@@ -186,19 +186,19 @@ class Analysis:
 
     @cached_property
     def whole_blocks(self) -> tuple[int, ...]:
-        """Return the blocks that have a good run of each point; points without a good run in any block do not count."""
+        """Return the blocks that have a good run of each point. Points without any good run are ignored."""
         ran = [{run.run.block for run in point.ok} for point in self.points if point.ok]
         return tuple(block for block in self.sweep.blocks if ran and all(block in blocks for blocks in ran))
 
     @property
     def missing_cells(self) -> set[tuple[int, int]]:
-        """Return point and block of every run that is planned and was not made, well or not."""
+        """Return (point, block) of every planned run that was not made, not even with a failure."""
         done = {(record.run.point.index, record.run.block) for point in self.points for record in point.records}
         return self.sweep.planned_cells - done
 
     @cached_property
     def _begun_blocks(self) -> set[int]:
-        """Return the blocks with runs to come. A fit leaves their runs out, unless it has a known scatter."""
+        """Return the blocks that lack runs. A fit leaves their runs out, unless it has a known scatter."""
         return {block for _, block in self.missing_cells}
 
     @property
@@ -208,7 +208,7 @@ class Analysis:
 
     @property
     def source(self) -> str:
-        """Return the line that every figure must have: engines, versions, runs per point, date; "" without a run."""
+        """Return the source line below every figure: engines, versions, runs per point, date; "" without a run."""
         runs = self.runs
         if not runs:
             return ""
@@ -227,21 +227,21 @@ class Analysis:
 
     @property
     def work_noun(self) -> str:
-        """Return the unit of work as a reader is shown it: "New-Order"."""
+        """Return the unit of work as readers see it: "New-Order"."""
         return metrics.WORK[self.unit_of_work]
 
     def per_work(self, count: str) -> str:
-        """Return the metric of a count per unit of work: "reads" -> "reads_per_new_order"."""
+        """Return the name of the metric for a count per unit of work: "reads" -> "reads_per_new_order"."""
         return metrics.per_work(count, self.unit_of_work)
 
     @property
     def work_per_s(self) -> str:
-        """Return the metric of the throughput in units of work."""
+        """Return the name of the metric for the throughput in units of work."""
         return f"{self.unit_of_work}s_per_s"
 
     @cached_property
     def phases(self) -> tuple[str, ...]:
-        """Return the names of all phases that runs went through after their measured windows, in order."""
+        """Return the names of all phases that runs had after their measured windows, in order."""
         return tuple(dict.fromkeys(name for run in self.runs for name in run.phases))
 
     @cached_property
@@ -262,18 +262,18 @@ class Analysis:
 
     @property
     def looks(self) -> int:
-        """Return how often the sweep is judged until it stops; its intervals hold over all these looks."""
+        """Return how often the sweep is judged before it stops; its intervals hold over all these looks."""
         return LOOKS if self.sweep.stops_itself else 1
 
     def fit(self, metric: str) -> Fit | None:
         """Return the fit of one metric over all points and blocks; None if no good run has a value.
 
-        Blocks with runs to come are left out, unless the metric has a known scatter, or other blocks are missing.
+        Blocks that lack runs are left out, unless the metric has a known scatter, or no other block is left.
         """
         if metric not in self._fits:
             values = [value for point in self.points for value in point.values(metric)]
             runs = {point.index: point.ok for point in self.points} if not phase_of(metric)[0] else {}
-            # The known scatter is the scatter between runs of one host.
+            # A known scatter holds only between runs of the same host.
             scatter = {} if self.across_hosts else known_scatter.deviations(runs, self.metric(metric))
             if not scatter:
                 values = [value for value in values if value[1] not in self._begun_blocks] or values
@@ -291,27 +291,27 @@ class Analysis:
         return found.mean(point.index) if found and point.index in found.points else None
 
     def verdicts(self, metric: str, group: Group) -> SweepVerdict | None:
-        """Return the verdicts along one group; None when fewer than two of its `distinct` points have the metric."""
+        """Return the verdicts along one group; None if fewer than two of its `distinct` points have the metric."""
         found = self.fit(metric)
         places = [point.index for point in self.distinct(group, metric)]
         return judge_sweep(found, places) if found and len(places) > 1 else None
 
     def verdict(self, metric: str, a: int, b: int) -> Verdict | None:
-        """Return the verdict on point b compared with a, given by index; None if the fit does not compare them."""
+        """Return the verdict on point b against point a, both given by index; None if the fit does not compare them."""
         found = self.fit(metric)
         return judge(found, a, b) if found and (a, b) in found.comparisons else None
 
     def steps(self) -> list[tuple[PointRuns, PointRuns]]:
-        """Return, for every group, the pairs of neighbouring points with good runs and different values of the axis."""
+        """Return all groups' pairs of neighbouring points that have good runs and ran with different axis values."""
         return [pair for group in self.groups for pair in pairwise(self._apart([p for p in group.points if p.ok]))]
 
     def distinct(self, group: Group, metric: str) -> list[PointRuns]:
-        """Return the points of a group that have the metric; of neighbours that `ran_alike`, only the first."""
+        """Return the points of a group that have the metric. Of neighbours that `ran_alike`, keep only the first."""
         found = self.fit(metric)
         return self._apart([point for point in group.points if found and point.index in found.points])
 
     def ran_alike(self, a: PointRuns, b: PointRuns) -> bool:
-        """Return whether two points of a group ran with the same value of the axis, even if others were asked for."""
+        """Return whether two points of a group ran with the same axis value, even if different ones were asked for."""
         values = [point.value(self.axis) if self.axis else None for point in (a, b)]
         return values[0] is not None and values[0] == values[1]
 
@@ -324,7 +324,7 @@ class Analysis:
 
     @property
     def too_few_blocks(self) -> str | None:
-        """Return why nothing may be claimed across several hosts; None if claims are allowed, or for one host."""
+        """Return why a sweep of several hosts allows no claims; None if it allows claims, or has one host."""
         whole = len(self.whole_blocks)
         if not self.across_hosts or whole >= _LEAST_ACROSS_HOSTS:
             return None
@@ -332,7 +332,7 @@ class Analysis:
         return f"{words.plural(whole, 'whole block')}, a claim across {hosts} needs {_LEAST_ACROSS_HOSTS}"
 
     def claim_blocked(self, metric: str) -> str | None:
-        """Return why nothing may be claimed about this metric, however narrow its intervals; None if claims may be."""
+        """Return why no claim on this metric is allowed, even with narrow intervals; None if claims are allowed."""
         if self.too_few_blocks:
             return self.too_few_blocks
         if self.metric(metric).is_timed and (broken := self.with_gaps(phase_of(metric)[0])):
@@ -347,7 +347,7 @@ class Analysis:
         return None
 
     def with_gaps(self, phase: str = "") -> list[tuple[MeasuredRun, Gaps]]:
-        """Return the good runs whose window, or whose named phase, has gaps so long that its times are not credible."""
+        """Return the good runs whose window, or phase `phase`, has gaps so long that its times are not credible."""
         found = []
         for run in self.runs:
             values = run.phases.get(phase, {}) if phase else run.values
@@ -382,13 +382,13 @@ class Analysis:
         return any(setting is not None and setting.unit == "bytes" for setting in settings)
 
     def short_label(self, point: PointRuns) -> str:
-        """Return the point's value of the axis as it was asked for ("5 %"); without an axis its whole label."""
+        """Return the point's axis value as it was asked for ("5 %"); without an axis, its whole label."""
         if self.axis is None or self.axis not in point.swept:
             return self.rest_label(point) or point.label
         return value_words(self.knob_words.get(self.axis), point.swept[self.axis])
 
     def name_of(self, point: PointRuns) -> str:
-        """Return a point's name in a table: the axis' value, the count behind a share, and the other swept settings."""
+        """Return a point's name in a table: its axis value, the count that a share became, and other swept settings."""
         asked, _, actual = self.tick(point).partition("\n")
         shown = f"{asked} ({actual})" if actual and not self.axis_in_bytes else asked
         if self.axis is None:
@@ -396,7 +396,7 @@ class Analysis:
         return ", ".join(filter(None, [shown, self.rest_label(point)]))
 
     def rest_label(self, point: PointRuns, but: str = "") -> str:
-        """Return the swept settings in words, but not the axis and not `but`: "page size 4 KiB, layout clustered"."""
+        """Return in words the swept settings except the axis and `but`: "page size 4 KiB, layout clustered"."""
         return _rest_label(point, {self.axis or "", but, *self.fixed}, self.knob_words)
 
     def value_label(self, name: str, value: str) -> str:
@@ -408,16 +408,16 @@ class Analysis:
         return _setting_label(name, value, self.knob_words)
 
     def axis_value(self, point: PointRuns) -> float | None:
-        """Return the point's value of the axis that ran (or was planned) if it is a number, else None."""
+        """Return the axis value with which the point ran (or was planned) if it is a number, else None."""
         value = point.value(self.axis) if self.axis else None
         return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
 
     def axis_bytes(self, point: PointRuns) -> int | None:
-        """Return the point's value of the axis if a run ended well and the value is a whole number, else None."""
+        """Return the point's axis value if a run ended well and the value is a whole number, else None."""
         return point.number(self.axis) if self.axis and point.ok else None
 
     def tick(self, point: PointRuns) -> str:
-        """Return the label of a point at an axis: the value asked for, and below it the bytes or count that ran."""
+        """Return the label of a point at an axis: the value asked for, and below it the bytes or count it ran with."""
         asked, value = self.short_label(point), self.axis_value(point)
         if value is None or point.swept.get(self.axis or "") is None:
             return asked
@@ -430,7 +430,7 @@ class Analysis:
 
 
 def value_words(said: SettingWords | None, value: str) -> str:
-    """Return a value as a reader is shown it at an axis: "index scan", "128 KiB", "direct".
+    """Return a value as readers see it at an axis: "index scan", "128 KiB", "direct".
 
     >>> value_words(None, "4096"), value_words(None, "64MiB"), value_words(None, "index_scan")
     ('4,096', '64 MiB', 'index scan')
@@ -452,16 +452,16 @@ def _setting_label(name: str, value: str, knob_words: Mapping[str, SettingWords]
 
 
 def _rest_label(point: PointRuns, apart: set[str], knob_words: Mapping[str, SettingWords]) -> str:
-    # Settings come in the order of the engine's words, so that all legends have one order.
+    # Settings come in the order of the engine's words, so that all legends have the same order.
     order = {name: place for place, name in enumerate(knob_words)}
     rest = sorted((name for name in point.swept if name not in apart), key=lambda name: order.get(name, len(order)))
     return ", ".join(_setting_label(name, point.swept[name], knob_words) for name in rest)
 
 
 def _of_servers(metric: metrics.Metric, log: str) -> str:
-    """Return the metric that a server has in place of one of an engine inside the driver, else the metric's name.
+    """Return the name of the metric that replaces `metric` for a server, or `metric`'s own name.
 
-    A server writes its own `log`, and uses the CPU in its own process.
+    A server has its own `log`, and its CPU time is that of its process, not of the driver's.
     """
     if metric.count == "wal_write_bytes" and metric.work:
         return metrics.per_work(log, metric.work)
@@ -469,7 +469,7 @@ def _of_servers(metric: metrics.Metric, log: str) -> str:
 
 
 def _device_reads(points: tuple[PointRuns, ...]) -> str:
-    """Return the engine's count of device reads if every good run divides memory with the page cache, else ""."""
+    """Return the engine's count of device reads if, in every good run, pool and page cache share one limit; else ""."""
     told = {run.engine.device_reads if run.divides_memory else "" for point in points for run in point.ok}
     return told.pop() if len(told) == 1 else ""
 
@@ -514,7 +514,7 @@ def _swept_values(points: tuple[PointRuns, ...]) -> dict[str, set[str]]:
 def _axis(points: tuple[PointRuns, ...], pools: set[str]) -> str | None:
     """Return the swept setting along which points are compared; None if no setting has two values.
 
-    It is the setting with most values; among equals the size of the pool, then the first in the plan.
+    It is the setting with most values; if several have as many, the pool's size, else the first in the plan.
     """
     values = _swept_values(points)
     swept = [knob for knob in values if len(values[knob]) > 1]
@@ -524,7 +524,7 @@ def _axis(points: tuple[PointRuns, ...], pools: set[str]) -> str | None:
 
 
 def _fixed(points: tuple[PointRuns, ...]) -> frozenset[str]:
-    """Return the swept settings with one value; none if no setting has several."""
+    """Return the swept settings with only one value; an empty set if no setting has several."""
     values = _swept_values(points)
     alone = frozenset(knob for knob, found in values.items() if len(found) == 1)
     return alone if alone != values.keys() else frozenset()
@@ -541,7 +541,7 @@ def _groups(
 
 
 def _rank(point: PointRuns, axis: str | None) -> tuple[float, int]:
-    """Return a key that sorts numbers by size, a rate without limit last, and words in the order of the plan."""
+    """Return a sort key: numbers by size, an unlimited rate last, words in the order of the plan."""
     if axis is None or axis not in point.swept:
         return 0.0, point.index
     value = point.value(axis)
@@ -551,12 +551,12 @@ def _rank(point: PointRuns, axis: str | None) -> tuple[float, int]:
 
 
 _NOT_OF_SMOKE = ("warm_up_gates", "steady_window", "page_gets_constant", "littles_law", "arrival_rate")
-"""The checks that a sweep with smoke sizes may fail. They need a warm pool, or a window so long that the mix of its
-transactions and the ones cut by its edges even out."""
+"""The checks that a sweep with smoke sizes may fail. They need a warm pool, or a window long enough to average over
+the mix of transactions and over those cut by its edges."""
 
 
 def _not_of_smoke(check: Check) -> Check:
-    """Return a check of a sweep with smoke sizes, excused if it fails and its name is in _NOT_OF_SMOKE.
+    """Return a check of a sweep with smoke sizes; if it failed and is in _NOT_OF_SMOKE, as not applicable.
 
     Such sweeps cannot pass these checks: their warm-ups end at a time limit, and their windows are short.
     """
@@ -565,11 +565,11 @@ def _not_of_smoke(check: Check) -> Check:
     return replace(check, status="not_applicable", detail=f"not asked of a smoke size ({check.detail})")
 
 
-#: The numbers that a failed check touches, if not all. A window that its time limit ended has fewer transactions than
-#: others, but its counts are given per transaction.
+#: Check -> kinds of numbers that its failure puts in doubt; all, if it is missing here. A window that its time limit
+#: ended has fewer transactions than others, but its counts are given per transaction.
 _TOUCHED: Mapping[str, tuple[Numbers, ...]] = {"window_complete": ("times",), "phases_complete": ("times",)}
 
-#: The conditions that hold if the checks pass that only the executor makes, by check.
+#: Check that only the executor makes -> the condition that holds if it passes.
 _TITLES = {
     "same_start": "Every run began with the loaded data",
     "settings_applied": "The engine ran with the settings asked for",
@@ -581,7 +581,7 @@ _TITLES = {
 
 
 def _executor_checks(runs: list[MeasuredRun]) -> list[Check]:
-    """Return the checks in run.json that are not made again from samples: one a name, failed if any run failed it."""
+    """Return the checks in run.json that are not made again from samples: one per name, failed if any run failed it."""
     rows: dict[str, list[tuple[MeasuredRun, IntegrityRow]]] = {}
     for run in runs:
         for row in run.run.integrity:

@@ -8,27 +8,27 @@ from typing import Literal
 
 from bufferlab.chapter.words import NOTHING
 
-#: The factor by which an interval may exceed the values of the runs before the axis leaves its end out (squared on a
-#: log axis). The interval of two runs that differ may be so long that a whole axis would hide the runs.
+#: The factor by which an interval may exceed the runs' values before the axis cuts it (squared on a log axis). Two runs
+#: that differ may have so long an interval that an axis with all of it would hide the runs.
 INTERVAL_REACH = 2.5
 
-#: The factor by which the axis of effects reaches at most past the effects; a longer interval leaves the picture.
+#: The largest factor by which the axis of effects extends beyond the effects. Longer intervals are cut.
 EFFECTS_REACH = 4.0
 
 #: The ways to draw a line that was not measured.
 Look = Literal["line", "dashed", "yardstick", "floor"]
-#: The looks of lines whose series has no other marks.
+#: The looks of lines whose series have no markers.
 WHOLE_SERIES = ("yardstick", "floor")
 
-#: The most rows of a table that a page shows open; a longer one is folded.
+#: The most rows of a table that a page shows unfolded; longer tables are folded.
 LONGEST_OPEN = 10
-#: The most panels of a figure over time that a page shows open.
+#: The most panels of a figure over time that a page shows unfolded.
 MOST_OPEN_PANELS = 6
 
 
 @dataclass(frozen=True)
 class Column:
-    """A column of a table; numbers are set flush right."""
+    """A column of a table; numbers are aligned to the right."""
 
     title: str
     numeric: bool = True
@@ -53,7 +53,7 @@ class Table:
     caption: str = ""
     folded: bool = False
     brief: tuple[str, ...] = ()
-    """The columns that a terminal shows; if empty, a terminal does not show the table."""
+    """The columns that a terminal shows. If empty, a terminal does not show the table."""
 
     @classmethod
     def of(
@@ -67,7 +67,7 @@ class Table:
         folded: bool = False,
         brief: Sequence[str] | bool = (),
     ) -> Table:
-        """Return a table of heads and rows. A head that begins with "<", which is not shown, has a column of words.
+        """Return a table of heads and rows. A "<" at a head's beginning, which is not shown, marks a column of words.
 
         `brief` names the columns that a terminal shows; True stands for all.
         """
@@ -102,7 +102,7 @@ class Table:
         return filled.of_columns(place for place, column in enumerate(filled.columns) if column.title in self.brief)
 
     def of_columns(self, places: Iterable[int]) -> Table:
-        """Return the table with only these columns, given by their places from 0."""
+        """Return the table with only these columns, given by index."""
         kept = tuple(places)
         columns = tuple(self.columns[place] for place in kept)
         rows = tuple(replace(row, cells=tuple(row.cells[place] for place in kept)) for row in self.rows)
@@ -139,11 +139,11 @@ class Curve:
     ys: tuple[float, ...]
     series: int
     look: Look = "line"
-    """A dashed line lets a line under it be seen. A yardstick is wide, dashed and below all other lines, so that it is
-    seen also where another line covers it. A floor is dotted. A yardstick or floor has no markers.
+    """The style of the line. A dashed line shows a line under it. A yardstick is wide, dashed and below all others,
+    so that it is visible even where another line covers it. A floor is dotted. Neither of the last two has markers.
     """
     end: str = ""
-    """A word at the curve's right end, outside the axes; "" for none."""
+    """The word at the curve's right end, outside the axes; "" for none."""
 
 
 @dataclass(frozen=True)
@@ -158,7 +158,7 @@ class Mark:
 
 @dataclass(frozen=True)
 class Band:
-    """A shaded area between two lines, in the colour of a series whose dots then have no bars for intervals."""
+    """A shaded area between two lines, in a series' colour. It replaces the intervals' bars at the series' dots."""
 
     xs: tuple[float, ...]
     lows: tuple[float, ...]
@@ -182,16 +182,16 @@ class PointsPlot:
     marks: tuple[Mark, ...] = ()
     y_in_bytes: bool = False
     x_is_words: bool = False
-    """Whether the horizontal axis has words in place of numbers. Series then stand side by side, without lines."""
+    """Whether the horizontal axis has words in place of numbers. Series are then side by side, without lines."""
     x_is_names: bool = False
-    """Whether places on a numeric axis have long names, which stand aslant; some of many are left out."""
+    """Whether places on a numeric axis have long names, drawn slanted; if there are many, some are left out."""
     names_at_ends: bool = False
-    """Whether each series has its name at the end of its line, in place of a legend."""
+    """Whether each series has its name at the end of its line, instead of in a legend."""
     title: str = ""
-    """The property by which this panel differs from other panels of the same metric; "" if no other panel has it."""
+    """The words that distinguish this panel from other panels of the same metric; "" if it is the only one."""
     bands: tuple[Band, ...] = ()
     note: str = ""
-    """A remark on all values, written into the picture above the axes: that differences are not resolved."""
+    """A remark on all values, written above the axes, such as that differences are not resolved."""
 
     @property
     def cuts_intervals(self) -> bool:
@@ -215,7 +215,7 @@ class PointsPlot:
 
     @property
     def y_limits(self) -> tuple[float, float] | None:
-        """Return the ends of the vertical axis, with room for numbers; None if it spans all that is drawn."""
+        """Return the ends of the vertical axis, with room for numbers; None if it covers everything that is drawn."""
         low, high = self.y_span
         if self.y_is_log:
             return low / 1.2, high * 1.45
@@ -233,16 +233,16 @@ class Level:
 
 @dataclass(frozen=True)
 class Trace:
-    """One run over time: the ends of its samples in seconds, and the rate in each sample (None if it is missing)."""
+    """One run over time: the end of each sampling interval in seconds, and the rate in it (None if it is missing)."""
 
     label: str
     t_s: tuple[float, ...]
     values: tuple[float | None, ...]
     window_start_s: float | None
     levels: tuple[Level, ...] = ()
-    """The levels of the measured window, one after the other; none when no change between them is resolved."""
+    """The levels of the measured window, in order; () if no change of level is resolved."""
     is_wide: bool = False
-    """Whether the line is drawn wide and pale, so that it is still seen under another line."""
+    """Whether the line is drawn wide and pale, so that it stays visible under another line."""
 
 
 @dataclass(frozen=True)
@@ -252,9 +252,9 @@ class TimePlot:
     panels: tuple[str, ...]
     y_label: str
     traces: tuple[tuple[Trace, ...], ...]
-    """The runs of each panel's point, by panel."""
+    """For each panel, the runs of its point."""
     y_from_zero: bool = True
-    """Whether the vertical axis starts at zero. Otherwise it spans the values of the measured parts."""
+    """Whether the vertical axis starts at zero. Otherwise it covers the values of the measured windows."""
     y_is_log: bool = False
 
 
@@ -282,10 +282,10 @@ class EffectsPlot:
 
     rows: tuple[str, ...]
     series: tuple[str, ...]
-    """The names of the sets of runs from which effects were computed: all runs, or those at one level of a factor."""
+    """The names of the sets of runs from which effects were computed: all runs, or those at one level of a factor. """
     panels: tuple[str, ...]
     ratios: tuple[tuple[tuple[Ratio | None, ...], ...], ...]
-    """The effects as [panel][row][series]; None for an effect that does not exist."""
+    """The effects as [panel][row][series]; None for a missing effect."""
 
     def limits(self, panel: int) -> tuple[float, float]:
         """Return the ends of a panel's axis, which includes all effects and the ratio one."""
@@ -309,14 +309,14 @@ class EffectsPlot:
 
 @dataclass(frozen=True)
 class StackedPlot:
-    """A picture of shares that add to one: a bar per point, with a part for each kind."""
+    """A picture of shares that add up to one: a bar per point, with a part for each kind."""
 
     x_label: str
     y_label: str
     bars: tuple[str, ...]
     parts: tuple[str, ...]
     shares: tuple[tuple[float, ...], ...]
-    """The shares as [bar][part]; the parts of a bar add to one."""
+    """The shares as [bar][part]; the parts of a bar add up to one."""
 
 
 @dataclass(frozen=True)
@@ -367,11 +367,11 @@ class Figure:
     plot: PointsPlot | TimePlot | PanelsPlot | EffectsPlot | StackedPlot | ScatterPlot | HistogramPlot
     data: Table
     source: str = ""
-    """The engine, version, runs and date, written under the picture, because it may be seen without its page."""
+    """The engine, version, runs and date, written below the picture, which may be seen without its page."""
 
     @property
     def is_tall(self) -> bool:
-        """Return whether the picture would fill a screen: a page then shows only the title until it is opened."""
+        """Return whether the picture would fill a screen. Then a page shows only its title until a reader opens it."""
         return isinstance(self.plot, TimePlot) and len(self.plot.panels) > MOST_OPEN_PANELS
 
 
@@ -384,9 +384,9 @@ class Section:
     intro: str
     blocks: tuple[Table | Figure, ...]
     folded: bool = False
-    """Whether a page shows all blocks of this section folded."""
+    """Whether a page folds all tables and figures of this section."""
     open_figures: int = 0
-    """The number of figures that a page shows without a fold; 0 leaves it to the page."""
+    """The number of figures that a page shows unfolded; 0 lets the page decide."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""An engine's additions to a report: its chapters, and an answer in place of the headline's."""
+"""An engine's additions to a report: its chapters, and an answer that replaces the headline metric's."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ Chapter = Callable[[Analysis], Section | None]
 
 @dataclass(frozen=True)
 class EngineChapters:
-    """An engine's chapters and other additions; its functions take the analysis, or the runs, of a sweep on it."""
+    """An engine's chapters and other additions. The functions take the analysis, or the runs, of a sweep on it."""
 
     answering: tuple[Chapter, ...] = ()
-    """Chapters that answer another question than the headline's; they come first."""
+    """Chapters that answer another question than the headline metric does; they come first."""
     inside: tuple[Chapter, ...] = ()
-    """Chapters on the engine's own work; they follow the chapters that answer the experiment's question."""
+    """Chapters on the engine's internal work; they follow the chapters that answer the experiment's question."""
     answer: Callable[[Analysis], list[str]] = lambda analysis: []
-    """Return sentences in place of those on the headline; none if the sweep asks only for the headline."""
+    """Return sentences that replace those on the headline metric; [] if the sweep asks only for that metric."""
     answers_in: Callable[[Analysis], str] = lambda analysis: ""
-    """Return the id of the section that holds the figures for the sentences of `answer`."""
+    """Return the id of the section with the figures that belong to the sentences of `answer`."""
     limits: Callable[[Sequence[MeasuredRun]], list[str]] = lambda runs: []
-    """Return sentences on the parts of an answer that the settings of these runs leave out."""
+    """Return the limits of an answer, in sentences, that follow from the settings of these runs."""
     bytes_written: Callable[[Sequence[MeasuredRun]], list[str]] = lambda runs: []
-    """Return the files whose written bytes are counted together; none if they are only those of the database."""
+    """Return the kinds of files whose written bytes are counted together; [] if only the database's are counted."""
     figure: Callable[[Analysis], str | None] = lambda analysis: None
-    """Return the metric whose figure the answer shows; None for the headline's figure."""
+    """Return the name of the metric whose figure the answer shows; None for the headline metric's."""

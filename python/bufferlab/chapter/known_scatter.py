@@ -1,4 +1,4 @@
-"""Computes the known scatter of a sweep's counts, point by point: the basis of a fit with one or two runs a point."""
+"""Computes the known scatter of a sweep's counts at each point, for fits of sweeps with one or two runs per point."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from bufferlab.results.metrics import Metric
 from bufferlab.stats.known_scatter import known_scatters, workloads
 
 _Point = TypeVar("_Point", bound=Hashable)
-#: The counts per unit of work whose scatter is known, each with the counter whose events it counts.
+#: Count per unit of work whose scatter is known -> the counter that it is computed from.
 COUNTED = {"reads": "pages_read", "misses": "demand_misses", "page_gets": "page_gets", "read_bytes": "pages_read"}
 _WORK_DONE = {"new_order": "new_orders", "transaction": "transactions"}
 
 
 def deviations(points: Mapping[_Point, Sequence[MeasuredRun]], metric: Metric) -> dict[Hashable, float]:
-    """Return the known standard deviation of one run's value, by point, in the metric's unit.
+    """Return point -> known standard deviation of one run's value, in the metric's unit.
 
-    Return none for metrics that are not in COUNTED, for workloads without a known scatter, and for predicted runs. A
-    point whose runs lack the counter or the metric is left out.
+    Return {} for metrics that are not in COUNTED, for workloads without a known scatter, and for predicted runs. Points
+    whose runs lack the counter or the metric are left out.
     """
     counter = COUNTED.get(metric.count)
     if counter is None or not all(_is_known(run) for runs in points.values() for run in runs):
@@ -40,7 +40,7 @@ def runs(metric: Metric) -> int:
 
 
 def _of_one(runs: Sequence[MeasuredRun], metric: Metric) -> float:
-    """Return the metric's value for a window that had counted one event: one divided by the work done in it."""
+    """Return the metric's value of a single event: one divided by the work done in the window."""
     done = _mean([run.values[_WORK_DONE[metric.work or "transaction"]].value for run in runs])
     return 1 / done if done else 0.0
 

@@ -1,4 +1,4 @@
-"""Says which numbers a failed check puts in doubt: the numbers that it touches. All other numbers stand."""
+"""Says in words which numbers failed checks put in doubt. Other numbers are not affected."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from bufferlab.chapter import words
 from bufferlab.results.check_parts import ALL, Check, Numbers, numbers_of
 from bufferlab.results.metrics import Metric
 
-#: The words for checks that touch all numbers.
+#: The words for checks that put all numbers in doubt.
 EVERY = "every number"
 #: The most points or runs that the words of a failed check name.
 _MOST_NAMED = 4
@@ -28,13 +28,13 @@ def failed(checks: Iterable[Check]) -> list[Check]:
 
 
 def doubting(checks: Iterable[Check], metric: Metric) -> list[Check]:
-    """Return the failed checks that touch the numbers from which a metric is made."""
+    """Return the failed checks that put a metric in doubt."""
     numbers = numbers_of(metric)
     return [check for check in failed(checks) if numbers & set(check.touches)]
 
 
 def named(check: Check) -> str:
-    """Return what should hold by a failed check, and the points or runs at which it did not, if the check has them."""
+    """Return the condition that a failed check tests, with the points or runs at which it failed, if they are known."""
     if not check.failed_at:
         return check.title
     shown, more = list(check.failed_at[:_MOST_NAMED]), len(check.failed_at) - _MOST_NAMED
@@ -42,7 +42,7 @@ def named(check: Check) -> str:
 
 
 def in_words(checks: Iterable[Check]) -> str:
-    """Return which numbers these checks touch, "times and rates and the device's figures"; EVERY if all."""
+    """Return in words the numbers that these checks doubt, "times and rates and the device's figures", or EVERY."""
     touched = {number for check in checks for number in check.touches}
     if touched == set(ALL):
         return EVERY
@@ -50,9 +50,9 @@ def in_words(checks: Iterable[Check]) -> str:
 
 
 def caption(checks: Sequence[Check], metrics: Iterable[Metric]) -> str:
-    """Return the sentences below a table on which of its metrics are in doubt, and on the checks' caveats; or "".
+    """Return the sentences below a table that name its metrics in doubt, and the checks' caveats; or "".
 
-    Failed checks that touch all numbers are left out.
+    Failed checks that put all numbers in doubt are left out.
     """
     partly = [check for check in failed(checks) if set(check.touches) != set(ALL)]
     shown = list(metrics)

@@ -8,21 +8,21 @@ from bufferlab.chapter import numbers_in_doubt, words
 from bufferlab.chapter.analysis import Analysis, PointRuns
 from bufferlab.chapter.elements import Row, Table
 
-#: Titles of columns, each with its content for a point: a metric's name, or a function that makes the text.
+#: Title of a column -> its content for a point: a metric's name, or a function that makes the text.
 Heads = Mapping[str, str | Callable[[PointRuns], str]]
 
 
 def means_over_runs(analysis: Analysis) -> str:
-    """Return the beginning of a caption, which says whether numbers are means over a point's runs, or of one run."""
+    """Return the beginning of a caption: whether numbers are means over a point's runs, or of a single run."""
     if all(len(point.ok) < 2 for point in analysis.points):
         return "One run of each point: no interval"
     return "Means over runs with 95 % intervals for the mean of many such runs"
 
 
 def claims_blocked(analysis: Analysis, metric: str, what: str = "") -> str:
-    """Return a caption's sentence that says why no difference of this metric is resolved; "" if one may be.
+    """Return a sentence for a caption with the reason why this metric allows no claim; "" if it does.
 
-    It begins with a space. `what` names the figures, with a space before it: " of throughput".
+    The sentence begins with a space. `what` names the numbers, with a space before it: " of throughput".
     """
     blocked = analysis.claim_blocked(metric)
     return f" Differences{what} are not resolved ({blocked})." if blocked else ""
@@ -41,8 +41,8 @@ def point_table(
 ) -> Table:
     """Return a table with one row per point: means with their intervals, dashes if no run of the point ended well.
 
-    `known_only` leaves out columns of metrics that no run has, and all rows if no column is left. `name` gives a
-    point's name in this table. The caption also says which metrics are in doubt, and which have fewer runs than others.
+    `known_only` leaves out columns of metrics that no run has, and all rows if no column is left. The caption also says
+    which metrics are in doubt, and which have fewer runs than others.
     """
     if known_only and analysis.runs:
         heads = {head: of for head, of in heads.items() if not isinstance(of, str) or analysis.fit(of) is not None}
@@ -60,7 +60,7 @@ def point_table(
 
 
 def _fewer(analysis: Analysis, columns: Iterable[str | Callable[[PointRuns], str]]) -> str:
-    """Return the sentence that names the metrics which some good run lacks, so that their n is less; or ""."""
+    """Return a sentence that names the metrics that some good run lacks, so that their n is smaller; or ""."""
     names = (of for of in columns if isinstance(of, str))
     fewer = [
         words.lowered(analysis.metric(name).label)
@@ -73,9 +73,10 @@ def _fewer(analysis: Analysis, columns: Iterable[str | Callable[[PointRuns], str
 def point_rows(
     points: Sequence[PointRuns], width: int, row: Callable[[PointRuns], Row], name: Callable[[PointRuns], str]
 ) -> tuple[Row, ...]:
-    """Return a row of `width` cells for every point; none if no run of any point ended well.
+    """Return a row of `width` cells for every point; no rows if no run of any point ended well.
 
-    A row's second cell is the number of the point's good runs: "2 of 3" if one failed. The table of failures says why.
+    A row's second cell is the number of the point's good runs: "2 of 3" if one failed. The table of failures has the
+    reasons.
     """
     if not any(point.ok for point in points):
         return ()
@@ -83,13 +84,13 @@ def point_rows(
 
 
 def headed(analysis: Analysis, metrics: Iterable[str]) -> dict[str, str]:
-    """Return the metrics by their heads of columns: titles without the unit of work, with the unit of the count."""
+    """Return column's head -> metric. Heads are titles without the unit of work, but with the unit of the count."""
     declared = {metric: analysis.metric(metric) for metric in metrics}
     return {words.with_unit(words.heading(one), one): metric for metric, one in declared.items()}
 
 
 def _counted(point: PointRuns, row: Row) -> Row:
-    """Return the row of a point, whose cell of runs also counts failed ones: "2 of 3"."""
+    """Return the row of a point, with failed runs added to the cell of runs: "2 of 3"."""
     if not point.failures:
         return row
     name, _, *rest = row.cells

@@ -10,7 +10,7 @@ from bufferlab.chapter.analysis import Analysis, Group, PointRuns
 from bufferlab.chapter.elements import Dot, Figure, PanelsPlot, PointsPlot, Row, Series, Table
 from bufferlab.results.metrics import Metric, phase_of
 
-#: The ratio of the largest value to the smallest from which on an axis is logarithmic: the vertical, the horizontal.
+#: The ratios of the largest to the smallest value from which on the vertical, and the horizontal, axis is logarithmic.
 _LOG_FROM = 12.0
 _LOG_X_FROM = 4.0
 #: The most series in one panel. With more, each level of a factor gets its own panel.
@@ -22,7 +22,7 @@ def points_figure(
 ) -> Figure | None:
     """Return a figure of a metric over the points: each run as a dot, each mean with its interval.
 
-    `is_linear` asks for linear axes, the vertical one from zero. None if no run has the metric.
+    `is_linear` asks for linear axes, with the vertical one from zero. Return None if no run has the metric.
     """
     fit = analysis.fit(metric)
     if fit is None:
@@ -62,7 +62,7 @@ def points_figure(
 
 
 def _by_factor(analysis: Analysis, groups: Sequence[Group], plot: PointsPlot) -> PointsPlot | PanelsPlot:
-    """Return the plot; if it has more than _MOST_SERIES series, with a panel for each value of one factor.
+    """Return the plot. If it has more than _MOST_SERIES series, split it into a panel for each value of one factor.
 
     The factor is the swept setting, other than the axis, with most values.
     """
@@ -82,20 +82,20 @@ def _by_factor(analysis: Analysis, groups: Sequence[Group], plot: PointsPlot) ->
 
 
 def reads_better_on_a_log_axis(values: Sequence[float]) -> bool:
-    """Return whether all values are above zero, and the smallest could hardly be seen on a linear axis."""
+    """Return whether all values are above zero, and the smallest would hardly be visible on a linear axis."""
     return min(values) > 0 and max(values) / min(values) >= _LOG_FROM
 
 
 @dataclass(frozen=True)
 class Axis:
-    """The horizontal axis of figures over points: numbers (values of the axis that ran), or words at even distances."""
+    """The horizontal axis of figures over points: numbers (axis values as run), or words at equal distances."""
 
     analysis: Analysis
     is_numeric: bool
     is_log: bool
     label: str
     ticks: tuple[str, ...]
-    """The labels of the points in order; an axis without numbers places points by them."""
+    """The labels of the points in order. On an axis of words they decide the places."""
 
     @classmethod
     def of(cls, analysis: Analysis, points: Sequence[PointRuns]) -> Axis:
@@ -113,13 +113,13 @@ class Axis:
         return self.is_numeric and self.analysis.axis_in_bytes
 
     def place(self, point: PointRuns) -> float:
-        """Return the place of a point on the axis: its value, or the place of its label from 0."""
+        """Return the place of a point on the axis: its value, or the index of its label."""
         value = self.analysis.axis_value(point)
         return value if self.is_numeric and value is not None else float(self.ticks.index(self.analysis.tick(point)))
 
 
 def dot(analysis: Analysis, metric: str, point: PointRuns, x: float, tick: str) -> Dot:
-    """Return a point's runs and their mean as a dot at `x`; shares are in per cent. Some run must have the metric."""
+    """Return a point's runs and their mean as a dot at `x`, shares in per cent. Some run must have the metric."""
     mean = analysis.mean(metric, point)
     assert mean is not None
     is_share = analysis.metric(metric).is_share
@@ -132,7 +132,7 @@ def dot(analysis: Analysis, metric: str, point: PointRuns, x: float, tick: str) 
     return Dot(x, tick, runs, factor * mean.value, low, high)
 
 
-#: Titles of axes for settings whose names would leave a reader guessing.
+#: Titles of axes for settings whose names are not clear to readers.
 _AXIS_WORDS = {
     "pool_size": "Buffer pool",
     "hot_rows": "Hot rows",
@@ -214,11 +214,11 @@ def points_data(plot: PointsPlot, id: str, title: str) -> Table:
 
 
 def side_by_side(plots: Sequence[PointsPlot], id: str, title: str) -> tuple[PointsPlot | PanelsPlot, Table]:
-    """Return plots of one metric as one picture, and their data as one table; of several, rows name the panel."""
+    """Return plots of one metric as one picture, and their data as one table, whose rows name the panel if several."""
     parts = [points_data(plot, id, title) for plot in plots]
     if len(plots) == 1:
         return plots[0], parts[0]
-    # Panels of one metric share their axis, and zero has no place on a logarithmic one.
+    # Panels of one metric share their axis, and a logarithmic axis cannot show zero.
     heights = [height for plot in plots for one in plot.series for dot in one.dots for height in (dot.mean, *dot.runs)]
     y_is_log = any(plot.y_is_log for plot in plots) and min(heights) > 0
     plots = [replace(plot, y_is_log=y_is_log) for plot in plots]

@@ -1,8 +1,8 @@
-"""Says of a sweep that does as many blocks as its answer needs whether they are enough, and how many should be.
+"""Decides whether a sweep with `repetitions = "auto"` has enough blocks, and how many should be enough.
 
-Only the headline metric decides. A sweep has enough blocks when each step of the headline is resolved, or shown to be
-smaller than the effect that matters by the experiment. If the experiment asks for a precision of means, they must have
-it too.
+Only the headline metric decides. A sweep has enough blocks if each of its steps is resolved, or shown to be smaller
+than the experiment's smallest effect that matters. If the experiment asks for a precision of means, they must have it
+too.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from bufferlab.stats.fit import Fit
 from bufferlab.stats.stopping import Aim, Step
 
 Reason = Literal["resolved", "cap", "fixed", "interrupted", "running"]
-"""The reason why a sweep has no more runs: its answer is resolved, its most blocks are done ("cap"), their number was
-fixed before, or it ended before its plan ("interrupted"). A sweep that is "running" will have more runs."""
+"""The reason why a sweep does no more runs: its answer is resolved, the maximum number of blocks is done ("cap"),
+their number was fixed before, or it ended before its plan ("interrupted"). "running": it will do more runs."""
 
 
 def is_enough(analysis: Analysis) -> bool:
-    """Return whether the runs so far reach the sweep's aim; False if none has the headline metric."""
+    """Return whether the runs so far reach the sweep's aim; False if no run has the headline metric."""
     fit = analysis.fit(analysis.headline)
     return fit is not None and stopping.is_enough(fit, _steps(analysis, fit), _aim(analysis))
 
 
 def blocks_needed(analysis: Analysis, at_most: int) -> int:
-    """Return how many blocks should reach the sweep's aim, computed from its first blocks; `at_most` at most."""
+    """Return how many blocks, at most `at_most`, should reach the sweep's aim, computed from its first blocks."""
     fit = analysis.fit(analysis.headline)
     return stopping.blocks_needed(fit, _steps(analysis, fit), _aim(analysis), at_most) if fit else at_most
 
@@ -40,7 +40,7 @@ def is_undecided(analysis: Analysis) -> bool:
 
 
 def reason(analysis: Analysis) -> Reason:
-    """Return why the sweep has no more runs: it goes on, was interrupted, or reached its plan, its aim or its cap."""
+    """Return why the sweep does no more runs (interrupted; plan, aim or cap reached), or that it is running."""
     if analysis.missing_cells or is_undecided(analysis):
         return "running" if analysis.sweep.is_running else "interrupted"
     if not analysis.sweep.stops_itself:
@@ -51,7 +51,7 @@ def reason(analysis: Analysis) -> Reason:
 def said(analysis: Analysis) -> str:
     """Return a sentence on how many blocks are done and whether they are enough.
 
-    "" if the number of blocks was fixed before, or if no run has the headline metric.
+    Return "" if the number of blocks was fixed before, or if no run has the headline metric.
     """
     fit = analysis.fit(analysis.headline)
     if not analysis.sweep.stops_itself or fit is None:

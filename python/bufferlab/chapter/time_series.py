@@ -1,6 +1,6 @@
-"""Makes the chapter of rates second by second: every run over time, its scatter, and where it changed its level.
+"""Makes the chapter on rates second by second: every run over time, its scatter, and its changes of level.
 
-A window's mean is worth quoting only if the window had one level. Checkpoints and bursts show in this chapter.
+A window's mean is meaningful only if the rate had one level in the window. This chapter shows checkpoints and bursts.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from bufferlab.stats.series import batch_means, dispersion, regimes
 if TYPE_CHECKING:
     from bufferlab.results.store import RunRecord
 
-#: The most panels of one figure, a panel for a point. Of more points as many are chosen, evenly spread.
+#: The most panels of one figure, one per point. If there are more points, this many are chosen, evenly spread.
 _MOST_PANELS = 12
 #: The rates of a database that are drawn over time, in addition to its throughput.
 _OF_A_DATABASE = ("miss_ratio", "device_requests_per_s", "writes_per_s", "reads_per_s")
@@ -42,22 +42,22 @@ class _Run:
     point: PointRuns
     label: str
     traces: Mapping[str, Trace]
-    """The rate over warm-up and window, by metric."""
+    """Metric -> its rate over warm-up and window."""
     measured: Mapping[str, tuple[float, ...]]
-    """The rates of the window's samples except the last, by metric."""
+    """Metric -> its rates in the window's samples except the last one."""
     reasons: Mapping[str, str]
-    """The reason why no sample has a value, by metric without one."""
+    """Metric without any value -> the reason."""
 
 
 def time_series(analysis: Analysis) -> Section | None:
-    """Return a section with rates over time, for every good run of at most _MOST_PANELS points, and their scatter.
+    """Return the section with rates over time of every good run, at most _MOST_PANELS points, and their scatter.
 
-    None if no run ended well.
+    Return None if no run ended well.
     """
     rates = _rates(analysis)
     runs = _read_all(analysis, list(rates))
     figures = _figures(analysis, runs, rates, "over-time")
-    # Ratios and device requests follow from reads and work, so only these two are judged.
+    # Ratios and device requests follow from reads and work, so judge only these two.
     own = [metric for metric in rates if metric not in _OF_A_DATABASE]
     scatter = _scatter(analysis, runs, [*own, "reads_per_s"])
     intro = (
@@ -71,13 +71,13 @@ def time_series(analysis: Analysis) -> Section | None:
 
 
 def course_figures(analysis: Analysis, labels: Mapping[str, str], id: str) -> list[Figure]:
-    """Return a figure for each metric that some run has over time; `labels` has the label of its axis."""
+    """Return a figure for each metric that any run has over time. `labels` has metric -> label of its axis."""
     present = {metric: label for metric, label in labels.items() if analysis.fit(metric) is not None}
     return _figures(analysis, _read_all(analysis, list(present)), present, id)
 
 
 def _rates(analysis: Analysis) -> Mapping[str, str]:
-    """Return the rates that are drawn, each with its axis label: a database's, unless the engine names others."""
+    """Return rate to draw -> its axis label: those of any database, unless the engine declares others."""
     own: Mapping[str, str] = next((run.engine.over_time for run in analysis.runs), {})
     if own:
         return own
@@ -92,7 +92,7 @@ def _read_all(analysis: Analysis, names: Sequence[str]) -> list[_Run]:
 
 
 def _not_drawn(analysis: Analysis, runs: Sequence[_Run], rates: Mapping[str, str]) -> str:
-    """Return a sentence on which rates no run has over time, and why; "" if each rate is drawn for some run."""
+    """Return a sentence on the rates that no run has over time, with the reasons; "" if every rate is drawn."""
     missing = [metric for metric in rates if not any(_is_drawn(run.traces[metric]) for run in runs)]
     if not missing or not runs:
         return ""
@@ -108,7 +108,7 @@ def _is_drawn(trace: Trace) -> bool:
 
 
 def _spread_out(points: list[PointRuns]) -> list[PointRuns]:
-    """Return at most _MOST_PANELS points, evenly chosen, with the first and the last."""
+    """Return at most _MOST_PANELS points, evenly spread, with the first and the last."""
     if len(points) <= _MOST_PANELS:
         return points
     step = (len(points) - 1) / (_MOST_PANELS - 1)
@@ -132,7 +132,7 @@ def _read(point: PointRuns, record: RunRecord, names: Sequence[str]) -> _Run:
             for t_s, value in zip(times, values, strict=True)
             if start_s is not None and t_s > start_s and value is not None
         ]
-        # Seconds of uneven length (the last one, cut by the window's end) would look like scatter.
+        # Leave out the last interval, which the window's end cuts: its rate would look like scatter.
         kept = tuple(value for _, value in inside[:-1])
         traces[metric] = Trace(label, tuple(times), tuple(values), start_s, _levels(inside[:-1]))
         measured[metric] = kept
@@ -142,7 +142,7 @@ def _read(point: PointRuns, record: RunRecord, names: Sequence[str]) -> _Run:
 
 
 def _levels(inside: Sequence[tuple[float, float]]) -> tuple[Level, ...]:
-    """Return the stretches between changes of level in (time, rate) samples; none when no change is resolved."""
+    """Return the stretches between changes of level in (time, rate) samples; () if no change is resolved."""
     if len(inside) < _FEWEST_SECONDS:
         return ()
     found = regimes([value for _, value in inside])
@@ -153,7 +153,7 @@ def _levels(inside: Sequence[tuple[float, float]]) -> tuple[Level, ...]:
 
 
 def _figures(analysis: Analysis, runs: Sequence[_Run], rates: Mapping[str, str], id: str) -> list[Figure]:
-    """Return a figure for each rate that some run has over time: a panel for each point, a line for each run."""
+    """Return a figure for each rate that any run has over time: a panel for each point, a line for each run."""
     figures = []
     for metric, label in rates.items():
         factor = 100.0 if analysis.metric(metric).is_share else 1.0
@@ -201,7 +201,7 @@ def _figure(analysis: Analysis, plot: TimePlot, id: str) -> Figure:
 
 def _panel_title(analysis: Analysis, point: PointRuns) -> str:
     name = analysis.name_of(point)
-    # A mere number would not show its setting.
+    # A number alone would not show which setting it belongs to.
     if analysis.axis and _A_NUMBER.fullmatch(name):
         name = f"{analysis.axis.replace('_', ' ')} {name}"
     return fill(name, _TITLE_CHARACTERS)
@@ -238,7 +238,7 @@ def _scatter(analysis: Analysis, runs: Sequence[_Run], judged: Sequence[str]) ->
 
 
 def _per_cent(value: float, low: float | None, high: float | None) -> str:
-    """Return a coefficient of variation in per cent; unlike a share it may be above 100 %."""
+    """Return a coefficient of variation in per cent. Unlike a share it may exceed 100 %."""
     if low is None or high is None:
         return words.share(value)
     return f"{words.share(value)} ({100 * low:.1f}–{100 * high:.1f})"

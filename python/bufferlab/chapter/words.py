@@ -1,6 +1,6 @@
 """Puts numbers and verdicts into words.
 
-Shares become per cent only here. Bounds are rounded outward, so that no sentence claims more than was found.
+Only here do shares become per cent. Bounds are rounded outward, so that no sentence claims more than was found.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def number(value: float | None, unit: str = "") -> str:
 
 
 def four_digits(value: float) -> str:
-    """Return a value with four digits and no exponent, for numbers that a model gives.
+    """Return a value with four digits and no exponent, for numbers from a model.
 
     >>> four_digits(9.7031), four_digits(1234.5), four_digits(4690944), four_digits(0.00001234)
     ('9.703', '1234', '4,690,944', '0.000012')
@@ -48,7 +48,7 @@ def four_digits(value: float) -> str:
 
 
 def two_digits(share: float) -> str:
-    """Return the size of an effect, a share, in per cent without the sign %: two digits, because the third is noise.
+    """Return the size of an effect, a share, in per cent without the sign %, with two digits: the third is noise.
 
     >>> two_digits(0.0345), two_digits(1.004), two_digits(12.34), two_digits(0.00001)
     ('3.5', '100', '1,234', '<0.01')
@@ -60,13 +60,13 @@ def two_digits(share: float) -> str:
 
 
 def is_unknown(estimate: Estimate) -> bool:
-    """Return whether the ends of an interval without a negative one differ by more than the factor WIDEST_FACTOR."""
+    """Return whether an interval's ends, if neither is negative, differ by more than the factor WIDEST_FACTOR."""
     low, high = estimate.ci_low, estimate.ci_high
     return low is not None and high is not None and low >= 0 and high > WIDEST_FACTOR * low
 
 
 def interval(estimate: Estimate, unit: str = "") -> str:
-    """Return a mean with its interval, "9.70 (9.51–9.89)", or with a doubt if the interval is too wide.
+    """Return a mean with its interval, "9.70 (9.51–9.89)", or with a remark if the interval is too wide.
 
     >>> interval(Estimate(2444.0, 0.02, 48395856.0, n=2))
     '2,444 (interval too wide, n = 2)'
@@ -80,7 +80,7 @@ def unsure(shown: str, estimate: Estimate) -> str:
 
 
 def with_bounds(estimate: Estimate, unit: str = "") -> str:
-    """Return a value with both bounds of its interval, however far they are from each other.
+    """Return a value with both bounds of its interval, even if the interval is very wide.
 
     >>> with_bounds(Estimate(2000.65435, 2000.65340, 2000.65529, n=3))
     '2,000.65 (2,000.65–2,000.66)'
@@ -93,7 +93,7 @@ def with_bounds(estimate: Estimate, unit: str = "") -> str:
     half = (estimate.ci_high - estimate.ci_low) / 2
     if half > 0:
         decimals = min(5, max(0, 1 - math.floor(math.log10(half))))
-        # Show six digits at most: no value here is more precise, and the smallest steps of a clock are not a result.
+        # Show at most six digits: no value here is more precise, and a clock's smallest steps are noise.
         whole_digits = math.floor(math.log10(abs(estimate.value))) + 1 if abs(estimate.value) >= 1 else 0
         decimals = min(decimals, max(0, 6 - whole_digits))
     low, high = _outward(estimate.ci_low, estimate.ci_high, decimals)
@@ -101,7 +101,7 @@ def with_bounds(estimate: Estimate, unit: str = "") -> str:
 
 
 def ratio(estimate: Estimate) -> str:
-    """Return a ratio with its interval, from 0.1 on with two decimals at most.
+    """Return a ratio with its interval; ratios from 0.1 on have at most two decimals.
 
     >>> ratio(Estimate(1.5294, 1.5260, 1.5327, n=5)), ratio(Estimate(3.3, 1.2, 8.8, n=4))
     ('1.53 (1.52–1.54)', '3.3 (1.2–8.8)')
@@ -166,7 +166,7 @@ def signed_share(value: float | None) -> str:
 
 
 def share_interval(estimate: Estimate) -> str:
-    """Return a share with its interval in per cent. The interval is cut at 0 and 100 %, because the fit is not.
+    """Return a share with its interval in per cent. The interval is cut at 0 and 100 %, which the fit may exceed.
 
     >>> share_interval(Estimate(0.412, 0.401, 0.423, n=5)), share_interval(Estimate(0.0205, None, None, n=1))
     ('41.2 (40.1–42.3) %', '2.05 %')
@@ -177,7 +177,7 @@ def share_interval(estimate: Estimate) -> str:
     """
     percent = 100 * estimate.value
     if estimate.ci_low is None or estimate.ci_high is None:
-        # Show three digits of the share, and of its complement: 99.9 % hides whether 1 or 2 in a thousand miss.
+        # Show three digits of the share and of its complement: 99.9 % would hide whether 1 or 2 in a thousand miss.
         text = f"{percent:.{max(_decimals(percent), min(4, _decimals(100 - percent)))}f}"
         return f"{text.rstrip('0').rstrip('.') if '.' in text else text} %"
     low, high = 100 * max(0.0, estimate.ci_low), 100 * max(estimate.value, min(1.0, estimate.ci_high))
@@ -200,7 +200,7 @@ def verdict(found: Verdict, unit: str) -> str:
 
 
 def change_is_unknown(found: Verdict) -> bool:
-    """Return whether nothing is known of a ratio: its direction is not resolved, and its interval is too wide."""
+    """Return whether a ratio is unknown: its direction is not resolved, and its interval is too wide."""
     return found.contrast == "ratio" and not found.resolved and is_unknown(found.estimate)
 
 
@@ -236,7 +236,7 @@ def signed_change(found: Verdict, unit: str) -> str:
 
 
 def signed_range(low: float, high: float, unit: str = "%") -> str:
-    """Return the bounds of a change, as shares, in per cent, rounded outward.
+    """Return the bounds of a change, given as shares, in per cent with signs, rounded outward.
 
     >>> signed_range(-0.0025, 0.0022), signed_range(0.0836, 0.0986), signed_range(0.001, 0.002, "percentage points")
     ('−0.3 to +0.3 %', '+8.3 to +9.9 %', '+0.1 to +0.2 percentage points')
@@ -257,15 +257,15 @@ def _seen(found: Verdict, unit: str) -> str:
 
 
 def could_find(found: Verdict, unit: str) -> str:
-    """Return `detectable` as the end of a sentence, "; 3.5 % would have been found"; "" if that size is of no use."""
+    """Return `detectable` as the end of a sentence, "; 3.5 % would have been found"; "" if there is none."""
     said = detectable(found, unit)
     return f"; {said} would have been found" if said else ""
 
 
 def detectable(found: Verdict, unit: str) -> str:
-    """Return the smallest change that four of five such sweeps would resolve: "3.5 %".
+    """Return the smallest change that four such sweeps of five would resolve: "3.5 %".
 
-    "" if there is none, or if it is a ratio above WIDEST_FACTOR, which is of no use.
+    Return "" if there is none, or if it is a ratio above WIDEST_FACTOR, which would be useless.
     """
     if found.detectable is None or (found.contrast == "ratio" and found.detectable > WIDEST_FACTOR):
         return ""
@@ -275,13 +275,13 @@ def detectable(found: Verdict, unit: str) -> str:
 
 
 _NEAR_ZERO = 1 / 50
-"""The share of a claimed change's upper bound below which its lower bound only says that it is above zero."""
+"""A lower bound below this share of the upper bound is left out: it only says that the change is above zero."""
 
 
 def percent_range(low: float, high: float) -> str:
-    """Return the bounds of a claimed change, as shares, in per cent, rounded outward.
+    """Return the bounds of a claimed change, given as shares, in per cent, rounded outward.
 
-    A lower bound that is near zero, compared with the upper one, is left out.
+    A lower bound that is near zero compared with the upper bound is left out.
 
     >>> percent_range(0.3812, 0.4277), percent_range(0.9712, 0.9731), percent_range(0.957, 0.9961)
     ('38–43 %', '97.1–97.4 %', '95.7–99.7 %')
@@ -289,7 +289,7 @@ def percent_range(low: float, high: float) -> str:
     'up to 0.6 %'
     """
     decimals = _percent_decimals(high - low)
-    # A claimed change is above zero, and a fall is below 100 %: rounding must not say otherwise.
+    # A claimed change is above zero, and a fall is below 100 %: rounding must not change that.
     while decimals < 6:
         least, most = _outward(100 * low, 100 * high, decimals)
         if not (least <= 0 < low or high < 1 <= most / 100):
@@ -311,7 +311,7 @@ def count(estimate: Estimate) -> str:
 
 
 def outward_range(low: float, high: float) -> str:
-    """Return two positive bounds, rounded outward, with enough digits to differ if the bounds do.
+    """Return two positive bounds, rounded outward, with enough digits to be different if the bounds are.
 
     >>> outward_range(0.0412, 0.0587), outward_range(0.05, 0.05)
     ('0.041–0.059', '0.05000–0.05000')
@@ -326,30 +326,30 @@ def outward_range(low: float, high: float) -> str:
 
 
 def unit_of_change(metric: Metric) -> str:
-    """Return the unit of a difference of the metric: percentage points for a share, "" for a ratio, else its unit."""
+    """Return the unit of a difference of the metric: percentage points for a share, "" for a ratio, else the unit."""
     return POINTS if metric.is_share else metric.unit.replace("us", "µs") if metric.unit != "1" else ""
 
 
 def heading(metric: Metric) -> str:
-    """Return a metric's title without the unit of work that it is counted by, for tables whose title names that unit.
+    """Return a metric's title without its unit of work, for tables whose title names that unit.
 
     >>> from bufferlab.results.metrics import PerWork, Rates
     >>> heading(PerWork.reads["new_order"]), heading(Rates.transactions_per_s)
     ('Reads', 'Transactions per second')
     """
-    from bufferlab.results.metrics import WORK  # Imported late, because most callers of this module need no metrics.
+    from bufferlab.results.metrics import WORK  # Imported late: most callers of this module need no metrics.
 
     if metric.top_unit in (*WORK.values(), "rows"):
         return metric.label
     return metric.label.removesuffix(f" per {'second' if metric.per == 's' else metric.per}")
 
 
-#: Units that the head of a column shows. Bytes and shares show their unit in each cell; other units are in the title.
+#: Units that a column's head shows. Bytes and shares have their unit in each cell; other units are in the title.
 _UNITS_IN_HEADS = {"us": "µs", "ms": "ms", "pages": "pages", "gets": "gets", "requests": "requests", "KiB": "KiB"}
 
 
 def with_unit(title: str, metric: Metric) -> str:
-    """Return a title of the metric, with the unit if neither the title nor the cells show it.
+    """Return `title` with the metric's unit, if neither the title nor the cells show it.
 
     >>> from bufferlab.results.metrics import PerWork
     >>> with_unit("Reads", PerWork.reads["new_order"]), with_unit("Bytes read", PerWork.read_bytes["new_order"])
@@ -360,7 +360,7 @@ def with_unit(title: str, metric: Metric) -> str:
 
 
 def with_column(metric: Metric) -> str:
-    """Return a metric's title with the column of iostat or mpstat that shows the same, and with the metric's unit.
+    """Return a metric's title with its unit, and the column of iostat or mpstat that shows the same number.
 
     >>> from bufferlab.results.metrics import DeviceRest
     >>> with_column(DeviceRest.device_flush_await_ms), with_column(DeviceRest.device_flushes_per_s)
@@ -372,7 +372,7 @@ def with_column(metric: Metric) -> str:
 
 
 def axis_title(metric: Metric) -> str:
-    """Return a metric's title with the unit of the numbers at an axis, which shows shares in per cent."""
+    """Return a metric's title with the unit of the numbers at an axis; shares are in per cent there."""
     if metric.is_share:
         return f"{metric.label} (%)"
     from bufferlab.results.metrics import WORK
@@ -388,7 +388,7 @@ _KEPT_TOGETHER = re.compile(
 
 
 def kept_together(text: str) -> str:
-    """Return a text with hard spaces, so that no line breaks between a number and its unit, or "block" and its number.
+    """Return a text with non-breaking spaces between a number and its unit, and between "block" and its number.
 
     >>> kept_together("5 runs of 30 MiB").replace("\u00a0", "_")
     '5_runs of 30_MiB'
@@ -397,7 +397,7 @@ def kept_together(text: str) -> str:
 
 
 def lowered(title: str) -> str:
-    """Return a title for the inside of a sentence: its first letter is small, unless its first word is a name.
+    """Return a title for use within a sentence: with a small first letter, unless the first word is a name.
 
     >>> lowered("Hit ratio"), lowered("New-Orders per second"), lowered("LRU scan depth")
     ('hit ratio', 'New-Orders per second', 'LRU scan depth')
@@ -407,7 +407,7 @@ def lowered(title: str) -> str:
 
 
 def listing(items: list[str]) -> str:
-    """Return one item or more as a list in a sentence: "a, b and c"."""
+    """Return one or more items as a list in a sentence: "a, b and c"."""
     return items[0] if len(items) == 1 else f"{', '.join(items[:-1])} and {items[-1]}"
 
 
@@ -421,7 +421,7 @@ def plural(count: int, noun: str) -> str:
 
 
 def _factor(unit: str) -> float:
-    """Return the factor by which differences in this unit are shown: 100 for percentage points, else 1."""
+    """Return the factor that converts a difference for display in this unit: 100 for percentage points, else 1."""
     return 100.0 if unit == POINTS else 1.0
 
 
@@ -443,12 +443,12 @@ def _decimals(value: float) -> int:
 
 
 def _percent_decimals(width: float) -> int:
-    """Return the number of decimals of per cents whose interval has this width, as a share: more for a narrow one."""
+    """Return the number of decimals for a per cent whose interval has this width (a share): more if it is narrow."""
     return 0 if width >= 0.02 else 1 if width >= 0.001 else 2
 
 
 def _outward(low: float, high: float, decimals: int) -> tuple[float, float]:
-    # A small tolerance keeps 38.0 from becoming 37.9 because of binary fractions.
+    # A small tolerance keeps binary fractions from turning 38.0 into 37.9.
     factor, hair = 10**decimals, 1e-9
     return math.floor(low * factor + hair) / factor, math.ceil(high * factor - hair) / factor
 

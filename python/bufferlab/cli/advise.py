@@ -106,10 +106,10 @@ def command(
         with beginning(f"watching the counters for {advise.FIRST_LOOK_S} s, with nothing attached"):
             ready = advise.prepare(session, asked, live_trace)
         _consent(ready, yes)
-        # Imported late, because it loads the models: after the user's answer, before anything is attached.
+        # Imported late, because it loads the models: after the user has consented, before anything is attached.
         from bufferlab.live.size_estimates import answer
 
-        # Stopped by Ctrl-Z, we would leave the probes in the server, and nothing would watch their rate.
+        # If Ctrl-Z stopped us, the probes would stay in the server, and nothing would watch their rate.
         with StopRequest(ignored=[signal.SIGTSTP]) as stop, _shown() as shown:
             advice = advise.advise(ready, live_trace, answer, stop, shown)
     report = reports.as_report(advice, is_interrupted=stop.signal_number is not None)
@@ -155,7 +155,7 @@ def _cores(text: str) -> float:
 
 
 class _Display:
-    """A display of the stage of the look on standard error."""
+    """A display, on standard error, of the stage of the observation."""
 
     def __init__(self, shown: Progress) -> None:
         self._shown = shown

@@ -1,6 +1,6 @@
-"""Runs the commands, and turns errors into text, JSON and exit codes, which no other module does.
+"""Runs the commands. It is the only module that turns errors into text, JSON and exit codes.
 
-A command's module is imported when the command is called, so `bufferlab --help` imports none.
+A command's module is imported only when the command is called, so `bufferlab --help` imports none.
 """
 
 from __future__ import annotations
@@ -51,17 +51,17 @@ COMMANDS: dict[str, str] = {
     "accuracy": "Tell how right a predicted sweep was about a measured one.",
     "audit": "Find wrong units, columns and numbers in other people's logs, status dumps and tables.",
 }
-"""The commands, each with a module of its name, and the first lines of their help, so that help imports no module."""
+"""Command -> first line of its help, so that help imports no module. Each command has a module of its name."""
 
 
-#: The numbers of errors of a disk, which are not bugs of bufferlab, even if its own code raises them.
+#: The errno values of a disk's errors. These are not bugs of bufferlab, even if bufferlab's own code raises them.
 _DISK = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO)
 _PATH = (errno.EACCES, errno.EPERM, errno.ENAMETOOLONG)
 _LOG_FORMAT = "%(relativeCreated)7.0f ms %(name)s: %(message)s"
 
 
 class _Commands(click.Group):
-    """The group of all commands; it knows their names, and imports a command only when it is called."""
+    """The group of all commands. It knows their names, and imports a command only when that is called."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)
@@ -69,7 +69,7 @@ class _Commands(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
             return None
-        module = cmd_name.replace("-", "_")  # The name of a module cannot have a dash.
+        module = cmd_name.replace("-", "_")  # A module's name cannot have a dash.
         return _typed(cast(click.Command, importlib.import_module(f"bufferlab.cli.{module}").command))
 
     def resolve_command(
@@ -78,7 +78,7 @@ class _Commands(click.Group):
         try:
             return super().resolve_command(ctx, args)
         except click.NoSuchCommand as error:
-            # click would propose only commands that are imported, and none is.
+            # click would propose only imported commands, and none is imported.
             raise click.NoSuchCommand(error.command_name, possibilities=COMMANDS, ctx=ctx) from None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -87,7 +87,7 @@ class _Commands(click.Group):
 
 
 def _typed(command: click.Command) -> click.Command:
-    """Return the command with the examples in its help, and in its subcommands', as the user can type them."""
+    """Return the command with examples, in its help and its subcommands' help, that the user can type as they are."""
     command.help = runnable(command.help or "")
     for below in getattr(command, "commands", {}).values():
         _typed(below)
@@ -141,14 +141,14 @@ def run(arguments: Sequence[str]) -> int:
     if debug:
         import logging
 
-        # Of libraries only warnings: matplotlib would list every font of the host.
+        # Log only warnings of libraries: matplotlib would list every font of the host.
         logging.basicConfig(level=logging.WARNING, stream=sys.stderr, format=_LOG_FORMAT)
         logging.getLogger("bufferlab").setLevel(logging.DEBUG)
-    # SIGTERM ends a command as Ctrl-C does, except during a sweep, which handles both signals itself.
+    # SIGTERM ends a command like Ctrl-C does, except during a sweep, which handles both signals itself.
     signal.signal(signal.SIGTERM, _raise_interrupted)
     try:
         code = int(_main(list(arguments)) or 0)
-        sys.stdout.flush()  # Flush here, because a BrokenPipeError when Python ends would not be handled.
+        sys.stdout.flush()  # Flush here: a BrokenPipeError while Python ends would not be handled.
         return code
     except BufferlabError as error:
         return _show(error, debug, as_json)
@@ -160,9 +160,9 @@ def run(arguments: Sequence[str]) -> int:
         _tell("interrupted")
         return EXIT_INTERRUPTED_INT
     except BrokenPipeError:
-        _give_up_output()  # The reader of the output (`head`) has seen enough.
+        _give_up_output()  # The reader of the output (`head`) has closed it.
         return 0
-    except Exception as error:  # A bug, unless it is of a disk, a path or the core. The traceback goes to a file.
+    except Exception as error:  # A bug, unless a disk, a path or the core caused it. The traceback goes to a file.
         if isinstance(error, OSError) and error.errno in _DISK:
             return _show(_refused(error), debug, as_json)
         if isinstance(error, OSError) and error.errno in _PATH and error.filename is not None:
@@ -216,9 +216,9 @@ def _bug(error: Exception) -> InternalError:
 
 
 def _refused(error: OSError) -> EnvironmentLackingError:
-    """Return the error for the user, of a disk that refuses to write.
+    """Return the user's error for a disk that refuses to write.
 
-    If the error has no file name, standard output may have caused it. Nothing more is written there then.
+    If the error has no file name, standard output may have caused it. Then nothing more is written there.
     """
     if error.filename is None:
         _give_up_output()
@@ -229,13 +229,13 @@ def _refused(error: OSError) -> EnvironmentLackingError:
 
 
 def _unusable(error: OSError) -> EnvironmentLackingError:
-    """Return the error for the user, of a path that this user may not use, or that is too long."""
+    """Return the user's error for a path that is too long, or that this user may not use."""
     hint = "give another path, or make it readable for this user"
     return EnvironmentLackingError(f"this cannot be used: {error.strerror}", os.fsdecode(error.filename), hint)
 
 
 def _give_up_output() -> None:
-    """Send standard output to /dev/null, so that Python prints no error about it when it ends."""
+    """Redirect standard output to /dev/null, so that Python prints no error about it at its end."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
@@ -258,7 +258,7 @@ def _show(error: BufferlabError, debug: bool, as_json: bool) -> int:
         }
         try:
             print_error_json(told)
-        except OSError:  # The disk is full or the reader gone, so only the exit code reports the error.
+        except OSError:  # The disk is full, or the reader is gone. So only the exit code reports the error.
             _give_up_output()
     return error.exit_code
 

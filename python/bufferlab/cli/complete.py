@@ -1,7 +1,7 @@
 """Completes the names of experiments, engines, settings and servers for the shell.
 
-click itself completes commands, options and their fixed choices. This module starts no engine. Options of commands name
-its functions, so the functions import what they need only when a shell asks.
+click itself completes commands, options and their fixed choices. This module starts no engine. Every command's options
+refer to its functions, so the functions import what they need only when a shell asks for completion.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def experiments(context: click.Context, parameter: click.Parameter, typed: str) -> list[CompletionItem]:
-    """Return the built-in experiments whose names begin with `typed`, and an item by which files are completed too."""
+    """Return the built-in experiments whose names begin with `typed`, and an item to complete files too."""
     from bufferlab.catalog import builtin_experiments
 
     return [*_beginning(builtin_experiments(), typed), CompletionItem(typed, type="file")]
@@ -33,21 +33,21 @@ def engine_names(context: click.Context, parameter: click.Parameter, typed: str)
 
 
 def servers(context: click.Context, parameter: click.Parameter, typed: str) -> list[CompletionItem]:
-    """Return the servers that can be fetched and begin with `typed`, and an item by which paths are completed too."""
+    """Return the fetchable servers whose names begin with `typed`, and an item that makes the shell complete paths."""
     return [*fetchable(context, parameter, typed), CompletionItem(typed, type="file")]
 
 
 def fetchable(context: click.Context, parameter: click.Parameter, typed: str) -> list[CompletionItem]:
-    """Return the servers that can be fetched and whose names begin with `typed`."""
+    """Return the fetchable servers whose names begin with `typed`."""
     from bufferlab.engines import registry
 
     return _beginning(registry.fetchable_servers(), typed)
 
 
 def settings(context: click.Context, parameter: click.Parameter, typed: str) -> list[CompletionItem]:
-    """Return the settings that begin with `typed`, or, after its equals sign, the words that the setting takes."""
+    """Return the settings that begin with `typed`; if it has an equals sign, the words that the setting takes."""
     name, equals, value = typed.partition("=")
-    # While an option lacks its value, click does not separate the arguments, so take the first as the experiment.
+    # While an option lacks its value, click does not parse the arguments. So take the first one for the experiment.
     experiment = context.params.get("experiment") or next(iter(context.args), None)
     knobs = {knob.name: knob for knob in _knobs(context.params.get("engine"), experiment)}
     if not equals:
@@ -77,7 +77,7 @@ def _knobs(engine: str | None, experiment: str | None) -> Iterator[Knob]:
             asked = load(experiment)
             engine, workload = engine or asked.engine, asked.workload.name
         except BufferlabError:
-            pass  # A mistake in the experiment is reported when the command runs.
+            pass  # The command reports a mistake in the experiment when it runs.
     for name in [engine] if engine in engines.names(hidden=True) else engines.names():
         yield from engines.declaration(name).knobs
     for name in [workload] if workload else workloads.names():

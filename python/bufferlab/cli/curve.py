@@ -106,7 +106,8 @@ def command(
     if by and not accesses.objects:
         raise SpecError("a file does not tell of tables", f"--by {by}", "give the folder of a run")
     if window_s:
-        # The run reports its misses only for its measured window, so they do not belong to another one.
+        # The run's own misses are those of its measured window, so they cannot be compared with those of another
+        # window.
         accesses = replace(accesses, measured=None)
     window_s = window_s or accesses.window_s
     page_size_bytes, note = accesses.page_size(given_bytes)
@@ -162,10 +163,10 @@ def _window(text: str | None) -> tuple[float, float] | None:
 
 
 def _pools(text: str, pages: int, page_size_bytes: int | None, note: str | None) -> tuple[list[int], str | None]:
-    """Return the sizes of pools asked for, in pages, ascending, and a sentence on those beyond all `pages`.
+    """Return the pool sizes asked for, in pages, ascending, and a sentence on sizes larger than all `pages` (or None).
 
-    A pool beyond all pages is taken as one of all pages. Raises SpecError for a text that is not a size, for a size in
-    bytes without the size of a page, and for a size below one page.
+    A larger pool is replaced by one of all pages. Raises SpecError for a text that is not a size, for a size in bytes
+    if the page size is unknown, and for a size below one page.
     """
     sizes = {part.strip(): _pool(part.strip(), pages, page_size_bytes, note) for part in text.split(",")}
     if small := [part for part, size in sizes.items() if size < 1]:
@@ -180,7 +181,7 @@ def _pool(part: str, pages: int, page_size_bytes: int | None, note: str | None) 
         return int(match[1])
     size = parsed(parse_size, part, "--sizes", _HINT)
     if size.ratio is not None:
-        # A small share is a pool of one page. "101%" must be more than all pages, however few there are.
+        # A small share is at least one page. "101%" must be more than all pages, even if there are few.
         rounded = math.floor if size.ratio <= 1 else math.ceil
         return max(1, rounded(size.ratio * pages)) if size.ratio > 0 else 0
     if page_size_bytes is None and note:
@@ -194,7 +195,7 @@ def _pool(part: str, pages: int, page_size_bytes: int | None, note: str | None) 
 
 @contextmanager
 def _told(what: str) -> Iterator[Callable[[float], None]]:
-    """Context manager for a function that takes the share of the work done, and shows it after _SILENT_S seconds."""
+    """Context manager for a function that gets the share of the work done, and shows it after _SILENT_S seconds."""
     from bufferlab.execute.progress import SweepStatus
 
     start_s = time.monotonic()
@@ -211,8 +212,8 @@ def _told(what: str) -> Iterator[Callable[[float], None]]:
 def _target(to: tuple[str, str] | None, source: Path) -> Path | None:
     """Return the file that --to names; None without --to.
 
-    Raises SpecError for another format, or if it is the file that is read; EnvironmentLackingError if it cannot be
-    written.
+    Raises SpecError for an unknown format, or if the file is the one that is read; EnvironmentLackingError if it cannot
+    be written.
     """
     if to is None:
         return None

@@ -1,8 +1,8 @@
-"""`bufferlab doctor`: says item by item what this host can measure, and for the rest why it cannot, and what to do.
+"""`bufferlab doctor`: lists what this host can measure, what not, and the reasons and remedies.
 
 It makes the folders of data, cache and locks if they are missing, and writes and removes a probe file in them. It also
-undoes the changes of killed runs: it puts back settings of the host, and removes instances in tracefs.
-It changes nothing else.
+undoes the changes of killed runs: it restores settings of the host, and removes instances in tracefs. It changes
+nothing else.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ from bufferlab.knob import values_of
 from bufferlab.units import format_bytes
 
 _ENOUGH_BYTES = 2 << 30
-"""The bytes that a default sweep's databases, copy and results take, with some room to spare."""
+"""The disk space, in bytes, that a default sweep's databases, copy and results need, with a margin."""
 _WIDTHS = (len("ok"), len("engine postgres"), len("page-trace mariadb-10.11"))
-"""The widths of the columns before the finding. They are fixed, because lines are printed one by one."""
+"""The widths of the columns before the finding. They are fixed because lines are printed one by one."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class Finding:
     detail: str
     hint: str | None = None
     needed: bool = True
-    """Whether the default experiment cannot run if this finding is not ok."""
+    """Whether the default experiment needs this to be ok."""
 
 
 @click.command("doctor")
@@ -80,7 +80,7 @@ def command(data_dir: Path | None, server: str | None, as_json: bool) -> int:
 
 
 def _document(findings: list[Finding], **subject: str) -> dict[str, Any]:
-    """Return the answer for JSON: on this host and its data directory, or on a server and its engine."""
+    """Return the JSON object of the answer on `subject`: this host and data directory, or a server and its engine."""
     lacking = any(finding.needed and not finding.ok for finding in findings)
     return {
         "status": "lacking" if lacking else "ok",
@@ -118,7 +118,7 @@ def _findings(directory: Path) -> Iterable[Finding]:
 
 
 def _told(findings: Iterable[Finding]) -> Iterable[Finding]:
-    """Print each finding as soon as it is there, because servers take seconds to look at; yield it again."""
+    """Print each finding at once, because looking at servers takes seconds, and yield it."""
     put(_line("", "what", "", "found"))
     for finding in findings:
         state = "ok" if finding.ok else ("NO" if finding.needed else "no")
@@ -191,7 +191,7 @@ def _engines(directory: Path) -> Iterable[Finding]:
     for name in engines.names():
         declaration, behaviour = engines.declaration(name), engines.behaviour(name)
         subject = f"engine {name}"
-        # The default experiment runs on the embedded engine; only users who ask for a server need one.
+        # The default experiment runs on the embedded engine, so it needs no server.
         needed = not declaration.needs_unprivileged_user and not declaration.workloads
         found = _try(subject, "found", partial(_version_of, behaviour), needed=needed)
         yield found
@@ -204,7 +204,7 @@ def _engines(directory: Path) -> Iterable[Finding]:
 
 
 def _left_changed() -> Iterable[Finding]:
-    """Put back the host's settings that killed runs left changed; yield a finding for each."""
+    """Restore the host's settings that killed runs left changed; yield a finding for each."""
     for said in restore_host():
         yield Finding("host", "restored", True, said)
 
@@ -231,7 +231,7 @@ def _probes(directory: Path) -> Iterable[Finding]:
 
 
 def _try(subject: str, name: str, look: Callable[[], str], *, needed: bool = True) -> Finding:
-    """Call `look` and return its answer as a finding, or its error as a finding that failed."""
+    """Call `look`; return its answer as a finding, or its error as a failed finding."""
     try:
         return Finding(subject, name, True, look(), needed=needed)
     except BufferlabError as error:

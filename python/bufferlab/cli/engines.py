@@ -1,4 +1,4 @@
-"""`bufferlab engines`: lists the database servers that can be used here; `bufferlab engines fetch` fetches others.
+"""`bufferlab engines`: lists the database servers that this host can use; `bufferlab engines fetch` fetches others.
 
 The embedded engine (SQLite) needs no server. The engines mysql, mariadb and postgres use one (--set server=NAME).
 """

@@ -1,4 +1,4 @@
-"""Where the program begins. It imports the rest late, so that Ctrl-C never prints a traceback."""
+"""The entry point of the program. It imports everything else late, so that Ctrl-C never prints a traceback."""
 
 
 def main() -> None:
@@ -9,10 +9,10 @@ def main() -> None:
     import signal
     import sys
 
-    # Imported modules make many objects, none of which is garbage. So let Python search for garbage less often.
+    # Imports make many objects, none of them garbage. So let Python search for garbage less often.
     gc.set_threshold(50_000)
     try:
-        # A caller may have closed the streams, and the locale's encoding may lack a character.
+        # The caller may have closed the streams, and the locale's encoding may lack characters.
         sys.stdout, sys.stderr = (
             stream or os.fdopen(os.open(os.devnull, os.O_WRONLY), "w") for stream in (sys.stdout, sys.stderr)
         )
@@ -26,15 +26,15 @@ def main() -> None:
         _decided()
         print("interrupted", file=sys.stderr)
         code = 128 + signal.SIGINT
-    gc.freeze()  # The system takes all memory back, so Python need not search for garbage at its end.
+    gc.freeze()  # The kernel frees all memory at exit, so Python need not search for garbage.
     sys.exit(code)
 
 
 def _decided() -> None:
-    """Ignore interrupts from here on, because the exit code is decided.
+    """Ignore interrupts from now on, because the exit code is decided.
 
-    While Python ends it sets SIGINT back to its default, unless the signal is ignored. A second Ctrl-C would then kill
-    a process that has already printed how it ended.
+    At its end Python resets SIGINT to its default, unless the signal is ignored. A second Ctrl-C would then kill a
+    process that has already printed its outcome.
     """
     import signal
 

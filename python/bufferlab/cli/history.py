@@ -1,4 +1,4 @@
-"""`bufferlab history`: finds the sweeps since which the figures of one experiment differ, and by how much."""
+"""`bufferlab history`: finds from which sweeps on the metrics of one experiment changed, and by how much."""
 
 from __future__ import annotations
 

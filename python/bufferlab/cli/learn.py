@@ -1,4 +1,4 @@
-"""`bufferlab learn`: learns where an unknown build of a server gets, reads, makes and evicts pages."""
+"""`bufferlab learn`: finds the places in an unknown build's code that get, read, make and evict pages."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def command(
 def _known(
     build: Build, program: Path | None, source: Path | None, save: Path | None, *, shows: bool, as_json: bool
 ) -> int:
-    """Show the known sites of a build, after taking them from the file `source`."""
+    """Import the sites of a build from the file `source`, if given, and show the build's known sites."""
     from bufferlab.learn import learning
 
     entry = learning.taken(build, source, program) if source else learning.kept(build, program)
@@ -84,7 +84,7 @@ def _known(
 
 
 def _learn(build: Build, program: Path | None, save: Path | None, *, as_json: bool) -> int:
-    """Learn a build, keep and show the outcome; return the exit code."""
+    """Learn a build, store and show the outcome, and return the exit code."""
     from bufferlab.learn import learning, private_copy
 
     private_copy.idle_priority()
@@ -106,7 +106,7 @@ def _learn(build: Build, program: Path | None, save: Path | None, *, as_json: bo
 
 @contextmanager
 def _build(binary: Path | None, pid: int | None) -> Iterator[tuple[Build, Path | None]]:
-    """Context manager for the build that is to be learnt, and the file of its program if that has lost its path."""
+    """Context manager for the build to learn, and the file of its program if its path now has another file."""
     with beginning("reading the program"):
         from bufferlab.learn import learning, of_process
 
@@ -144,7 +144,7 @@ def _text(outcome: Learnt, program: Path | None, *, is_kept: bool) -> str:
         return f"{table}\n\n{name} was not learnt; nothing is kept:\n" + "\n".join(f"  {one}" for one in outcome.wrong)
     numbers, of_postgres = outcome.build.numbers, outcome.build.flavour == "postgres"
     uses = ["run --probe page-trace", "predict"] if numbers >= programs.OLDEST_MEASURED or not of_postgres else []
-    if learning.is_replaced(outcome, program):  # `run` starts the file that has the path by now.
+    if learning.is_replaced(outcome, program):  # `run` starts the file that is now at this path.
         uses = []
     if (numbers >= (look.OLDEST,) or not of_postgres) and learning.serves_root(outcome, program):
         uses.append("root's advise --tier full")
@@ -155,7 +155,7 @@ def _text(outcome: Learnt, program: Path | None, *, is_kept: bool) -> str:
 
 
 def _toml(entry: LearntEntry) -> str:
-    """Return the entry in the form of page_sites.toml; strings of JSON are strings of TOML."""
+    """Return the entry in the form of page_sites.toml; JSON's strings are also valid in TOML."""
 
     def value(one: object) -> str:
         if isinstance(one, dict):

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from bufferlab.results.metrics import Metric
 
 _LONG = 40
-"""The length, in characters, of the longest default that is shown. A longer one would make its column too wide."""
+"""The most characters of a default that is shown. A longer one would make its column too wide."""
 KINDS = ("experiments", "engines", "workloads", "load", "metrics")
 _RUNS = "runs"
 
@@ -127,9 +127,9 @@ def _settings_text(what: str, knobs: Sequence[Knob]) -> str:
 
 
 def _default(knob: Knob) -> str:
-    """Return a knob's default as people write it; for "auto", also the value that it stands for.
+    """Return a knob's default in the form that users write; for "auto", also the value that it stands for.
 
-    In place of a long default of a TEXT "an example" is returned, and "none" without a default.
+    Return "an example" for a long default of the kind TEXT, and "none" without a default.
     """
     if knob.kind is KnobKind.TEXT and len(knob.default) > _LONG:
         return "an example"
@@ -137,7 +137,7 @@ def _default(knob: Knob) -> str:
 
 
 def _versions(knob: Knob) -> str:
-    """Return, in words, the versions of servers that have a knob and its values, as far as not all versions do."""
+    """Return in words the server versions that have a knob and its values; "" if all versions have them."""
     limited = any(sign in knob.versions for sign in "<>")
     values = "".join(f"; {value}: {in_words(versions)}" for value, versions in knob.value_versions)
     return (f"; {in_words(knob.versions)}" if limited else "") + values

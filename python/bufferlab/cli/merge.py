@@ -1,4 +1,4 @@
-"""`bufferlab merge`: joins the folders in which several hosts did blocks of one plan. Measures nothing."""
+"""`bufferlab merge`: joins folders of several hosts, each with some blocks of one plan. It measures nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`bufferlab observe`: looks at a server that runs, and says whether misses of its pool are what slows it."""
+"""`bufferlab observe`: watches a running server, and says whether misses of its buffer pool slow it."""
 
 from __future__ import annotations
 
@@ -106,10 +106,10 @@ def command(
 
 
 def _confirmed(facts: Facts) -> bool:
-    """Print the cost of asking who fills the pool, and return whether the user agrees.
+    """Print the cost of querying which tables fill the pool, and return whether the user agrees.
 
-    A small cost needs no consent. Raises SpecError if asking takes longer than a statement may, and without a
-    terminal on which to ask the user.
+    A small cost needs no consent. Raises SpecError if the query would take longer than a statement may, or if there is
+    no terminal on which to ask the user.
     """
     from bufferlab.engines.servers.look import STATEMENT_SECONDS
     from bufferlab.live.pool_contents import foretell
@@ -126,12 +126,12 @@ def _confirmed(facts: Facts) -> bool:
 
 
 _LINE_S = 10.0
-"""The seconds that a line covers, in an output that is not a terminal."""
+"""The seconds that a line covers if the output is not a terminal."""
 _HALF_A_ROW_S = 0.5
 
 
 class _Shown:
-    """A display of each second of the look as a line on standard error, and in the file for Prometheus, if any."""
+    """A display of each observed second: on standard error, and in the file for Prometheus, if there is one."""
 
     def __init__(self, prometheus: Path | None, server: str) -> None:
         self._prometheus, self._server = prometheus, server
@@ -142,7 +142,7 @@ class _Shown:
         self._has_said = False
 
     def begin(self, observation: Observation) -> None:
-        """Note that a look begins. Raises EnvironmentLackingError if the file for Prometheus cannot be written."""
+        """Note that an observation begins. Raises EnvironmentLackingError if the Prometheus file cannot be written."""
         self._observation = observation
         self._write(observation.window, None)
         if self._refused:
@@ -151,7 +151,7 @@ class _Shown:
 
     @contextmanager
     def redrawn(self) -> Iterator[None]:
-        """Context manager during which a terminal shows the panel in place. Other outputs get lines."""
+        """Context manager during which a terminal redraws a panel in place. Other outputs get lines."""
         if not sys.stderr.isatty():
             yield
             return
@@ -175,7 +175,7 @@ class _Shown:
         self._write(window, row)
 
     def _say(self, row: SampledRow, transactions: str) -> None:
-        """Write a line on the last _LINE_S seconds when they are over, and one on the first row of the look."""
+        """Write a line about every _LINE_S seconds, and one about the observation's first row."""
         from bufferlab.live.observe_page import line
         from bufferlab.live.window import joined
 
@@ -194,7 +194,7 @@ class _Shown:
             self._write(self._observation.window, None)
 
     def _write(self, window: LookWindow, row: SampledRow | None) -> None:
-        """Write the file for Prometheus, if any. If that fails, a message says so, and the observation goes on."""
+        """Write the file for Prometheus, if there is one. If that fails, print a message and go on."""
         if self._prometheus is None or self._observation is None:
             return
         from bufferlab.live import prometheus

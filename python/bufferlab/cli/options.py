@@ -29,8 +29,8 @@ _Value = TypeVar("_Value")
 class Grouped(click.Command):
     """A command whose help shows its options in sections, each for one purpose.
 
-    `sections` has the names of the parameters of each section's options, by the section's title. Options of no section
-    come last, under "Output and help".
+    `sections` has title of a section -> names of its options' parameters. Options without a section come last, under
+    "Output and help".
     """
 
     def __init__(self, *arguments: Any, sections: Mapping[str, tuple[str, ...]], **more: Any) -> None:
@@ -38,7 +38,7 @@ class Grouped(click.Command):
         self.named = sections
 
     def sections(self, context: click.Context) -> dict[str, list[tuple[str, str]]]:
-        """Return the sections in order, each with the names and the help of its options that help shows."""
+        """Return title of a section -> (name, help) of each option that help shows, in order."""
         named = {name: title for title, names in self.named.items() for name in names}
         found: dict[str, list[tuple[str, str]]] = {title: [] for title in (*self.named, _OTHERS)}
         for parameter in self.get_params(context):
@@ -53,9 +53,9 @@ class Grouped(click.Command):
 
 
 class OutputFile(click.Path):
-    """The type of an option with the path of a file that a command writes at its end.
+    """The type of an option for the path of a file that a command writes at its end.
 
-    The place is tried before the command does anything. Raises EnvironmentLackingError if the file cannot be written.
+    It checks before the command does anything that the file can be written; if not, it raises EnvironmentLackingError.
     """
 
     def __init__(self) -> None:
@@ -69,7 +69,7 @@ class OutputFile(click.Path):
 
 
 class Repetitions(click.ParamType[Any]):
-    """The type of an option with a number of repetitions: a whole number, or "auto"."""
+    """The type of an option for a number of repetitions: a whole number, or "auto"."""
 
     name = "repetitions"
 
@@ -84,19 +84,19 @@ class Repetitions(click.ParamType[Any]):
 
 def common(command: _Command) -> _Command:
     """Add --json and --debug, which every command has."""
-    # The command does not get --debug, because `app.run` reads it from the arguments.
+    # The command function does not get --debug: `app.run` reads it from the arguments.
     told = "Show log detail and tracebacks, on standard error."
     command = click.option("--debug", is_flag=True, expose_value=False, help=told)(command)
     return click.option("--json", "as_json", is_flag=True, help="Print one JSON object in place of text.")(command)
 
 
 def strict(command: _Command) -> _Command:
-    """Add --strict, for shell scripts that must not go on with numbers that are in doubt."""
+    """Add --strict, for shell scripts that must not go on with doubtful numbers."""
     return click.option("--strict", is_flag=True, help="End with code 1 when a check failed; it is 0 without.")(command)
 
 
 def html_page(meaning: str) -> Callable[[_Command], _Command]:
-    """Return a decorator that adds --html, the file of a page; `meaning` is its help."""
+    """Return a decorator that adds --html, the path of a page to write; `meaning` is its help."""
     return click.option("--html", type=OutputFile(), metavar="FILE", help=meaning)
 
 
@@ -115,7 +115,7 @@ def fail_if(meaning: str) -> Callable[[_Command], _Command]:
 
 
 def may_look_inside(meaning: str) -> Callable[[_Command], _Command]:
-    """Return a decorator that adds --look-inside, by which a large pool is looked into, too; `meaning` is its help."""
+    """Return a decorator that adds --look-inside, to look even into a large pool; `meaning` is its help."""
     return click.option("--look-inside", is_flag=True, help=meaning)
 
 
@@ -141,7 +141,7 @@ def parsed(parse: Callable[[str], _Value], text: str, flag: str, hint: str | Non
 
 
 def look_seconds(text: str, flag: str, shortest_s: float) -> float:
-    """Return the seconds of a look at a server, given as a text.
+    """Return the length of an observation in seconds, from its text.
 
     Raises SpecError, which names `flag`, for a text that is not a duration, or one not between `shortest_s` and 24 h.
     """
@@ -153,7 +153,7 @@ def look_seconds(text: str, flag: str, shortest_s: float) -> float:
 
 
 def data_dir(command: _Command) -> _Command:
-    """Add --data-dir to a command that looks at a data directory."""
+    """Add --data-dir, for commands that use a data directory."""
     return click.option(
         "--data-dir",
         type=click.Path(path_type=Path),
@@ -163,7 +163,7 @@ def data_dir(command: _Command) -> _Command:
 
 
 def server_setting(build: str | None) -> tuple[tuple[str, str], ...]:
-    """Return the setting that --server stands for; none for None.
+    """Return the setting that --server stands for; () for None.
 
     A path becomes absolute, because runs start in another folder. Raises SpecError for a URL with a password.
     """
@@ -175,9 +175,9 @@ def server_setting(build: str | None) -> tuple[tuple[str, str], ...]:
 
 
 def refuse_password(address: str, flag: str = "--server") -> None:
-    """Refuse a server's address with a password, because other users would see it, and results would keep it.
+    """Raise SpecError for a server's address with a password: other users would see it, and results would store it.
 
-    Raises a SpecError, which names the flag and repeats nothing of the address.
+    The error names the flag, but repeats no part of the address.
     """
     if address_has_password(address):
         raise _password_in(flag)
@@ -189,7 +189,7 @@ def _password_in(flag: str) -> SpecError:
 
 
 class SettingValue(click.ParamType[tuple[str, str]]):
-    """The type of an option with setting=value."""
+    """The type of an option for setting=value."""
 
     name = "setting=value"
 
@@ -214,7 +214,7 @@ class SettingValue(click.ParamType[tuple[str, str]]):
 
 
 class SettingValues(click.ParamType[tuple[str, tuple[str, ...]]]):
-    """The type of an option with setting=a,b,c."""
+    """The type of an option for setting=a,b,c."""
 
     name = "setting=a,b,c"
 

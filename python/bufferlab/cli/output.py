@@ -1,6 +1,6 @@
-"""Writes a command's output: text in columns, or one JSON object, files, and messages on standard error.
+"""Writes a command's output: text in columns or one JSON object, files, and messages on standard error.
 
-It also prints a sweep's answer, and writes the reports into the sweep's folder.
+It also prints a sweep's answer, and writes its reports into the sweep's folder.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _NARROWEST = 30
 """The least room, in characters, for the last column of a table next to the others."""
 _BELOW = "    "
 _answers: list[bool] = []
-"""A list that has an item once the command has printed a JSON object."""
+"""A list with an item as soon as the command has printed a JSON object."""
 
 
 def print_json(document: object) -> None:
@@ -45,13 +45,13 @@ def print_json(document: object) -> None:
 
 
 def print_error_json(document: object) -> None:
-    """Print the JSON object of an error, unless the answer was printed, because a program reads only one object."""
+    """Print the JSON object of an error, unless the answer is already printed: programs read only one object."""
     if not _answers:
         print_json(document)
 
 
 def forget_answer() -> None:
-    """Note that a command begins, which has printed no JSON object yet."""
+    """Note that a new command begins, which has printed no JSON object yet."""
     _answers.clear()
 
 
@@ -73,7 +73,7 @@ def show(answer: Report, as_json: bool, table: Table | None = None) -> None:
 
 
 def _draw(answer: Report) -> None:
-    """Print an answer as text on standard output. Of control sequences only those of rich reach the terminal."""
+    """Print an answer as text on standard output. No control sequences except those of rich reach the terminal."""
     from rich.console import Console
     from rich.segment import Segment, Segments
 
@@ -88,16 +88,16 @@ def _draw(answer: Report) -> None:
 
 
 def say(text: str) -> None:
-    """Print a message for the user, which is not a part of the data, on standard error."""
+    """Print a message for the user on standard error, apart from the data."""
     shown = printable(runnable(text))
     with unheard():
         print(in_lines(shown, sys.stderr), file=sys.stderr, flush=True)
 
 
 def in_lines(text: str, stream: IO[str] | None = None) -> str:
-    """Return a text in lines that a terminal need not break inside words. Lines with a command stay whole.
+    """Return a text wrapped between words for the terminal's width. Lines with a command are not wrapped.
 
-    `stream` is standard output by default. If it is not a terminal, the text stays as it is.
+    `stream` is standard output by default. If it is not a terminal, the text stays unchanged.
     """
     stream = stream or sys.stdout
     if not stream.isatty():
@@ -114,7 +114,7 @@ def in_lines(text: str, stream: IO[str] | None = None) -> str:
 
 @contextmanager
 def unheard() -> Iterator[None]:
-    """Context manager for messages on standard error. If they cannot be written, the command goes on without them."""
+    """Context manager for messages on standard error. If these cannot be written, the command goes on without them."""
     try:
         yield
     except OSError:
@@ -138,7 +138,7 @@ def beginning(what: str) -> Iterator[None]:
 
 @contextmanager
 def answering(*files: Callable[[], None]) -> Iterator[None]:
-    """Context manager for printing the answer. At its end it writes the files, also if printing the answer failed.
+    """Context manager for printing the answer. At its end it writes the files, even if printing the answer failed.
 
     If files cannot be written, it raises one EnvironmentLackingError with all their problems.
     """
@@ -157,7 +157,7 @@ def answering(*files: Callable[[], None]) -> Iterator[None]:
 
 
 def try_place(path: Path, flag: str) -> None:
-    """Check that the file that the user chose with `flag` can be written, before any work is done for it.
+    """Check, before any work, that the file that the user chose with `flag` can be written.
 
     Changes nothing. Raises EnvironmentLackingError if the file cannot be written.
     """
@@ -177,7 +177,7 @@ def write(path: Path, flag: str, content: str | output_files.Fill) -> None:
 
 @contextmanager
 def placing(path: Path, flag: str) -> Iterator[None]:
-    """Context manager for writing the file that `flag` names: an OSError becomes an EnvironmentLackingError."""
+    """Context manager for writing the file of `flag`: it turns an OSError into an EnvironmentLackingError."""
     try:
         yield
     except OSError as error:
@@ -187,7 +187,7 @@ def placing(path: Path, flag: str) -> Iterator[None]:
 
 
 def write_markdown(path: Path | None, flag: str, report: Report) -> None:
-    """Write a report as Markdown to the path given with `flag`, if any. It has no figure, so it needs no other file."""
+    """Write a report as Markdown, without figures and so in a single file, to the path given with `flag`, if any."""
     if path is not None:
         from bufferlab.report.markdown import render_markdown
 
@@ -221,7 +221,7 @@ def show_answer(folder: SweepFolder, as_json: bool) -> None:
 
 
 def write_reports(folder: SweepFolder, as_json: bool, *, html: bool, markdown: bool) -> None:
-    """Write only the forms of the report that are asked for. Print their paths, or with `as_json` the answer."""
+    """Write those forms of the report that are asked for. Print their paths, or, with `as_json`, the answer."""
     from bufferlab.report.build import build
     from bufferlab.report.html import write_html
     from bufferlab.report.markdown import write_markdown
@@ -239,7 +239,7 @@ def write_reports(folder: SweepFolder, as_json: bool, *, html: bool, markdown: b
 
 
 def strict_exit_code(folder: SweepFolder) -> int:
-    """Return the exit code of --strict, and name on standard error the checks that failed."""
+    """Return the exit code of --strict, and print the names of the failed checks on standard error."""
     from bufferlab.chapter.analysis import Analysis
     from bufferlab.chapter.numbers_in_doubt import failed
 
@@ -267,7 +267,7 @@ def rules_exit_code(rules: Iterable[RuleJudged], undecided: str) -> int:
 
 
 def put_csv(table: Table) -> None:
-    """Print a table as CSV, with names and units for programs, on standard output."""
+    """Print a table as CSV on standard output, with names and units for programs."""
     from bufferlab.report.csv_files import table_csv
 
     put(table_csv(table).rstrip())
@@ -282,8 +282,8 @@ def _terminal_columns() -> int:
 def columns(heads: Sequence[str], rows: Sequence[Sequence[str]], width: int | None = None) -> str:
     """Return the rows in aligned columns within `width` characters. The last column wraps between words.
 
-    If the others leave it no room, it has its own lines below each row. The default width is that of the terminal, or
-    110 if standard output is not a terminal.
+    If the other columns leave no room for it, it gets its own lines below each row. The default width is that of the
+    terminal, or 110 if standard output is not a terminal.
     """
     table = [list(heads), *[list(row) for row in rows]]
     widths = [max(len(row[place]) for row in table) for place in range(len(heads))]
@@ -303,5 +303,5 @@ def columns(heads: Sequence[str], rows: Sequence[Sequence[str]], width: int | No
 
 
 def _wrapped(text: str, width: int, lead: str = "") -> list[str]:
-    """Return a text in lines that end between words; a path or another word that is longer than a line stays whole."""
+    """Return a text in lines that end between words. A path or another word longer than a line stays whole."""
     return textwrap.wrap(text, width, subsequent_indent=lead, break_long_words=False, break_on_hyphens=False)

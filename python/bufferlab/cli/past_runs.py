@@ -17,13 +17,13 @@ from bufferlab.errors import BufferlabError, DataFileError
 from bufferlab.registry import open_sweep
 
 _NEVER_WRAPPED = 1 << 20
-#: Files of a sweep folder. A folder with none of them is not a sweep folder, not even a damaged one.
+#: Files of a sweep folder. A folder without any of them is no sweep folder, not even a damaged one.
 _MARKS = ("plan.json", "host.json", "experiment.toml")
 
 
 @dataclass(frozen=True)
 class Past:
-    """One line of the list. A damaged sweep has only its folder and the problem."""
+    """One line of the list. For a damaged sweep it has only the folder and the problem."""
 
     ALSO_PRINTED: ClassVar = ("status",)
 
@@ -39,7 +39,7 @@ class Past:
 
     @property
     def status(self) -> str:
-        """Return how far the sweep came, in words."""
+        """Return in words how much of the sweep is done."""
         if self.problem:
             return "damaged"
         failed = f", {self.runs_failed} failed" if self.runs_failed else ""
@@ -67,7 +67,7 @@ def as_text(sweeps: list[Past]) -> str:
         ]
         for sweep in sweeps
     ]
-    # Give each sweep one line for programs that search lines; on a terminal wrap long lines.
+    # Without a terminal, give each sweep a single line for programs that search lines.
     width = None if sys.stdout.isatty() else _NEVER_WRAPPED
     return columns(("folder", "experiment", "engine", "began (UTC)", "runs", "answer"), rows, width)
 

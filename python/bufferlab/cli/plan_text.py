@@ -1,4 +1,4 @@
-"""`bufferlab run --dry-run`: prints the plan with its time and space, as text or JSON. Loads and runs nothing."""
+"""`bufferlab run --dry-run`: prints the plan with its time and disk space, as text or JSON. It runs nothing."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from bufferlab.units import format_bytes, format_duration
 
 
 def show_plan(experiment: Experiment, options: SweepOptions, as_json: bool) -> None:
-    """Print the plan that `run` would carry out, its estimated cost, and the findings at running servers."""
+    """Print the plan that `run` would carry out, its estimated cost, and the checks of running servers."""
     plan, cost, found = prepare_estimate(experiment, options)
     if as_json:
         print_json({"dry_run": True, "plan": plan, "estimate": cost, "servers": found})
@@ -60,11 +60,11 @@ def _text(plan: Plan, cost: SweepCost, found: Findings) -> str:
 
 
 def _empty(experiment: Experiment) -> list[str]:
-    """Return a line that says that the experiment's dump has no rows; none if it has rows, or without a dump."""
+    """Return [a line that says that the experiment's dump has no rows]; [] if it has rows, or without a dump."""
     if (dump := experiment.workload.dump) is None:
         return []
     path = Path(dump.path)
-    with suppress(SpecError):  # A sweep that is resumed may no longer need the dump's file.
+    with suppress(SpecError):  # A resumed sweep may no longer need the dump's file.
         if not has_rows(path, read_head(path)):
             return [f"the dump {path.name} holds no rows: its tables are empty until the script inserts"]
     return []
@@ -78,7 +78,7 @@ def _repetitions(plan: Plan) -> str:
 
 
 def _runs(plan: Plan) -> str:
-    """Return in words the number of runs; a range if the sweep does as many as its answer needs."""
+    """Return in words the number of runs: a range if the sweep itself decides how many its answer needs."""
     return f"{_from(plan.least_runs, len(plan.runs))} runs"
 
 
@@ -98,7 +98,7 @@ def _engine(experiment: Experiment) -> str:
 
 
 def _load(plan: Plan) -> str:
-    """Return, in words, how transactions arrive at all points."""
+    """Return in words how transactions arrive, over all points."""
     modes = {point.arrivals.mode for point in plan.points}
     if modes == {"closed"}:
         return "closed loop"
@@ -134,7 +134,7 @@ def checks_text(checks: Iterable[ServerCheck]) -> str:
 
 
 def _time(least_s: float, most_s: float) -> str:
-    """Return in words the time of the fewest runs and that of all runs; one time if both are the same."""
+    """Return in words the time of the minimum number of runs and that of all runs; one time if they are equal."""
     least, most = format_duration(least_s), format_duration(most_s)
     return most if least == most else f"{least} to {most}"
 
@@ -165,7 +165,7 @@ def _cost(cost: SweepCost, plan: Plan) -> str:
 
 
 def _basis(cost: SweepCost) -> str:
-    """Return, as a sentence, whose speed the estimate takes."""
+    """Return a sentence on which measured or assumed speed the estimate is based on."""
     if cost.is_observed:
         return "times: as the last runs of this workload on this host took"
     return "times: of a modest machine, because this host has not run this workload yet"

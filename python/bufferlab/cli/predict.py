@@ -1,4 +1,4 @@
-"""`bufferlab predict`: predicts the reads of pools, from a traced run or from none, as a sweep folder."""
+"""`bufferlab predict`: predicts the reads of pools, from a traced run or without a run, as a sweep folder."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _DEFAULT_OUT = Path("runs")
 
 _OF_THE_REPORT = ("matplotlib.figure", "matplotlib.backends.backend_svg", "scipy.special", "jinja2")
-"""The modules that only the report needs; to import them takes half a second of one processor."""
+"""The modules that only the report needs. Importing them takes half a second of processor time."""
 
 _SECTIONS = {
     "Settings": ("sweep", "set_knobs"),
@@ -107,13 +107,13 @@ def command(
     overrides = replace(of_experiment, set_knobs=knobs, sweep=sweep)
     if resume is not None and out is not None:
         raise SpecError("--out and --resume exclude each other", f"--out {out}", "a resumed sweep stays where it is")
-    # Import the report's modules while the core decodes, generates and replays, because Python only waits then.
+    # Import the report's modules while the core decodes, generates and replays: Python only waits then.
     Thread(target=_import_for_the_report).start()
     with progress() as shown:
         outcome = predict_sweep(run, overrides, out or _DEFAULT_OUT, resume, shown)
     folder = outcome.folder
     if outcome.signal_number is not None:
-        # To resume a sweep predicted without a run, no experiment is named, because the sweep's folder has it.
+        # To resume a sweep predicted without a run, the user names no experiment: the sweep's folder has it.
         again = "predict" if "rules" in folder.plan[PREDICTED_FROM] else f"predict {run}"
         say(f"interrupted; the results are kept. To do the rest: bufferlab {again} --resume {folder.path}")
     show_answer(folder, as_json)

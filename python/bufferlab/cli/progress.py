@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 _PLAIN_INTERVAL_SECONDS = 5.0
 _BAR, _BAR_LINES = 24, 3
-"""The width of the bar in characters, and the most lines that the bar takes together with its state."""
+"""The width of the bar in characters, and the most lines of the bar together with the sweep's state."""
 _WIDTH = 80
 """The width, in characters, of the table before the first run if standard error is not a terminal."""
 
@@ -38,7 +38,7 @@ class _Shown(Protocol):
 
 
 class _SoFar:
-    """The maker of a sweep's answers while it runs. Each answer is also written as the page in the sweep's folder."""
+    """The maker of a sweep's answers while it runs. It also writes each answer as the page in the sweep's folder."""
 
     def __init__(self) -> None:
         self._running: Running | None = None
@@ -64,7 +64,7 @@ def progress() -> Iterator[_Shown]:
 
 
 class PlainProgress:
-    """A display in plain lines, as for a log: every event, and at most one state every _PLAIN_INTERVAL_SECONDS."""
+    """A display in plain lines, for logs: every event, and at most one state per _PLAIN_INTERVAL_SECONDS."""
 
     def __init__(self) -> None:
         self._last = -_PLAIN_INTERVAL_SECONDS
@@ -78,7 +78,7 @@ class PlainProgress:
             self.say(describe(status))
 
     def look(self, standing: Standing) -> None:
-        """Write the page of the answer so far. Before the first run also print the predictions, if there are any."""
+        """Write the page of the answer so far. Before the first run, also print the predictions, if there are any."""
         answer = self._so_far.answer(standing)
         if not standing.runs:
             from bufferlab.report.terminal import text
@@ -91,7 +91,7 @@ class PlainProgress:
         say(text)
 
     def warn(self, problem: Problem) -> None:
-        """Print a problem that did not stop the sweep as a warning."""
+        """Print a warning about a problem that did not stop the sweep."""
         self.say(problem.render().replace("error:", "warning:", 1))
 
 
@@ -107,7 +107,7 @@ def _live() -> Iterator[_Shown]:
     from rich.live import Live
 
     console = Console(stderr=True)
-    # The code asks for a redraw when something changed, because a clock would redraw the same text ten times a second.
+    # Redraw only when something has changed: automatic refresh would redraw the same text ten times a second.
     with Live(console=console, transient=True, auto_refresh=False, vertical_overflow="crop") as live:
         yield _LiveProgress(live)
 
@@ -126,7 +126,7 @@ class _LiveProgress:
         run = f"run {status.run}/{status.runs} {status.label}: " if status.run else ""
         description = printable(f"{run}{status.stage}")
         left = f"about {format_duration(status.seconds_left)} left"
-        # The bar's 24 cells move in halves, which are coarser than the per cents after it.
+        # Redraw if one of these texts changes. The bar's 24 cells move in halves, so per cents are fine enough.
         drawn = (description, f"{status.done:.0%}", left)
         if drawn != self._drawn:
             self._drawn, self._state = drawn, (description, status.done, left)
@@ -137,7 +137,7 @@ class _LiveProgress:
         self._draw()
 
     def say(self, text: str) -> None:
-        # rich prints text from its own console above the bar.
+        # rich puts text from its own console above the bar.
         with unheard():
             self._live.console.print(printable(runnable(text)), highlight=False, markup=False)
 
@@ -157,9 +157,9 @@ class _LiveProgress:
             self._live.update(Group(self._answer, Text(description), bar), refresh=True)
 
     def _lines(self, answer: Report) -> RenderableType:
-        """Return an answer, drawn once for many redraws.
+        """Return an answer, rendered once for many redraws.
 
-        A terminal with too few lines for its table shows the rows around the row that changed.
+        If the terminal has too few lines for the table, show the rows around the row that changed.
         """
         from rich.segment import Segment, Segments
 

@@ -1,4 +1,4 @@
-"""`bufferlab report`: makes tables and figures again, from the stored samples. Measures nothing."""
+"""`bufferlab report`: makes tables and figures again from the stored samples. It measures nothing."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 _BLKPARSE, _CSV, _PDF = "blkparse", "csv", "pdf"
 
-#: The most letters without a font that a message names.
+#: The most letters that a message names as missing in all fonts.
 _MOST_NAMED = 5
 
 _SECTIONS = {
@@ -90,7 +90,7 @@ def command(
 
 
 def print_pdf(folder: SweepFolder, authors: tuple[str, ...], course: str, date: str) -> None:
-    """Write the lab report of a sweep as a PDF and print its path. Standard error names the letters that no font has.
+    """Write the lab report of a sweep as a PDF and print its path. Print letters that no font has on standard error.
 
     Raises EnvironmentLackingError if Typst is not installed or the file cannot be written, and InternalError if Typst
     refuses the report.
@@ -111,8 +111,8 @@ def print_pdf(folder: SweepFolder, authors: tuple[str, ...], course: str, date: 
 def print_traces(folder: SweepFolder) -> None:
     """Print every complete trace in the format of blkparse.
 
-    Standard error names each run, gives the reason for each run left out, and explains the units. Raises RunFailed when
-    no run has a trace.
+    On standard error print the name of each run, the reason for each run left out, and what the units mean. Raises
+    RunFailed if no run has a trace.
     """
     from bufferlab.report.blkparse import render
 

@@ -236,7 +236,7 @@ def command(
       bufferlab run --resume runs/buffer-size-20260101-120000
     """
     with beginning("reading the experiment"):
-        from bufferlab.spec import Overrides  # Imported late, because wrong usage and --help need no schema.
+        from bufferlab.spec import Overrides  # Imported late: wrong usage and --help need no schema.
 
         overrides = Overrides(
             profile=profile,
@@ -267,7 +267,7 @@ def command(
             raise SpecError("no data are restored that could be kept", "--keep-data", "add --load DUMP")
         requests = _trace_asked(probes, trace_buffer, trace_steps)
         wish = _page_trace_wish(probes, no_page_trace, trace_limit, keep_traces)
-        from bufferlab.execute.sweep import SweepOptions  # Imported after all refusals, because it loads the models.
+        from bufferlab.execute.sweep import SweepOptions  # Imported after all refusals: it loads the models.
 
     options = SweepOptions(
         data_dir,
@@ -294,11 +294,11 @@ def command(
 def _experiment(
     name: str | None, overrides: Overrides, resume: Path | None, out: Path | None, blocks: str | None
 ) -> tuple[Experiment, tuple[int, ...] | None]:
-    """Return the experiment asked for, and its blocks to do (None for all); with --resume, those of the folder.
+    """Return the experiment and the blocks to do (None for all); with --resume, both from the folder.
 
-    Raises SpecError without an experiment, for one that cannot be loaded, and for wrong --blocks. With --resume, raises
-    it for another experiment than the folder's, for blocks that the folder does not have, and for --out or options of
-    an experiment.
+    Raises SpecError if no experiment is named, if it cannot be loaded, and for wrong --blocks. With --resume, raises it
+    for another experiment than the folder's, for blocks that the folder does not have, and for --out or options of an
+    experiment.
     """
     from bufferlab.results.blocks import parse_blocks
     from bufferlab.spec import Overrides, load  # Imported late, as in `command`.
@@ -309,7 +309,7 @@ def _experiment(
         begun = load(name, overrides)
         if blocks is None:
             return begun, None
-        # Hosts do not know of each other's blocks. So none can decide when there are enough, and their number is fixed.
+        # A host does not see the blocks of other hosts, so it cannot decide when there are enough. So fix their number.
         return begun.with_fixed_blocks, parse_blocks(blocks, begun.design.most)
     from bufferlab.execute.resume import blocks_to_do, open_for_resume, require_same_experiment, with_longer_warm_up
 
@@ -331,10 +331,10 @@ def _experiment(
 
 
 def _require_kind(resume: Path | None, ray: str | None, given: bool) -> None:
-    """Raise SpecError for a cluster's sweep resumed without --ray, and for --resume and --ray with an experiment."""
+    """Raise SpecError if a cluster's sweep is resumed without --ray, and if --resume with --ray has an experiment."""
     if resume is None:
         return
-    from bufferlab.execute.fleet.gathering import FILE  # Imported late, because a plain run needs no cluster.
+    from bufferlab.execute.fleet.gathering import FILE  # Imported late: a run on this host needs no cluster.
 
     if ray is None and (resume / FILE).exists():
         hint = f"bufferlab run --resume {resume} --ray HOST:PORT"
@@ -345,7 +345,7 @@ def _require_kind(resume: Path | None, ray: str | None, given: bool) -> None:
 
 
 def _gathered(resume: Path, out: Path | None) -> tuple[Experiment, tuple[int, ...] | None]:
-    """Return the experiment and the blocks of a cluster's sweep that is continued.
+    """Return the experiment and the blocks of a cluster's sweep that is resumed.
 
     Raises SpecError for --out, and the errors of `Gathering.open`.
     """
@@ -358,7 +358,7 @@ def _gathered(resume: Path, out: Path | None) -> tuple[Experiment, tuple[int, ..
 
 
 def _page_trace_wish(probes: tuple[str, ...], unwanted: bool, limit: str | None, keep: KeepTraces | None) -> TraceWish:
-    """Return the wish for page traces that the command line states. Raises SpecError for a wrong --trace-limit."""
+    """Return the options on page traces from the command line. Raises SpecError for a wrong --trace-limit."""
     from bufferlab.execute.probes.planned_traces import TraceWish
     from bufferlab.units import format_bytes, parse_bytes
 
@@ -370,9 +370,9 @@ def _page_trace_wish(probes: tuple[str, ...], unwanted: bool, limit: str | None,
 
 
 def _trace_asked(probes: tuple[str, ...], buffer: str | None, every_step: bool) -> BlockTraceAsked | None:
-    """Return the block trace that the command line asks for; None if it asks for none.
+    """Return the options of the block trace that the command line asks for; None if it asks for none.
 
-    Raises SpecError for a wrong size of the buffer, and for options of a trace that is not asked for.
+    Raises SpecError for a wrong size of the buffer, and for options of a trace without a trace.
     """
     from bufferlab.execute.probes.block_trace_probe import BlockTraceAsked
     from bufferlab.units import GIB, parse_bytes
@@ -411,7 +411,7 @@ def _on_cluster(
     *,
     strict: bool,
 ) -> int:
-    """Measure on the nodes of a cluster, print the answer, and return the exit code: 1 if runs are lacking.
+    """Measure on the nodes of a cluster, print the answer, and return the exit code: 1 if runs are missing.
 
     Otherwise the exit code is that of `_answer`.
     """

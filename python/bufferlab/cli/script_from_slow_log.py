@@ -78,9 +78,9 @@ def command(
 
 
 def _path(file: Path, out: Path | None) -> Path:
-    """Return the path of the script, by default named after the log, in the current folder.
+    """Return the path of the script: by default in the current folder, named after the log.
 
-    Raises SpecError if the path does not end as `run` asks for, or if a file has it.
+    Raises SpecError if the path lacks the ending that `run` needs, or if the file exists.
     """
     # The paths "." and "/" have no name.
     path = out or Path(file.name or "slow").with_suffix(_SUFFIX)
@@ -108,7 +108,7 @@ def _write(path: Path, text: str) -> None:
 
 
 def _text(made: Made) -> str:
-    """Return the answer as sentences and tables. They hold digests and counts, but no values of the log."""
+    """Return the answer as sentences and tables. They contain digests and counts, but no values from the log."""
     from bufferlab.chapter.words import plural
 
     share = 100 * made.statements_in_script / made.statements if made.statements else 0.0

@@ -20,7 +20,7 @@ TPCC_MYSQL = "tpcc-mysql"
 
 
 def tpcc_options(**others: str) -> Callable[[_Command], _Command]:
-    """Return a decorator that adds --format and --tpcc-limits; `others` has the help of further formats, by name."""
+    """Return a decorator that adds --format and --tpcc-limits; `others` has name of a further format -> its help."""
 
     def options(command: _Command) -> _Command:
         command = click.option(
@@ -44,9 +44,9 @@ def tpcc_options(**others: str) -> Callable[[_Command], _Command]:
 
 
 def require_printable(form: str, as_json: bool, workload: str | None = None) -> None:
-    """Raise SpecError, before anything is measured, for a command whose output the format `form` cannot express.
+    """Raise SpecError, before anything is measured, if the format `form` does not fit the command.
 
-    These are --json with any format but text, and tpcc-mysql for a workload other than tpcc.
+    With --json it must be text, and tpcc-mysql is only for the workload tpcc.
     """
     if form == TEXT:
         return
@@ -57,9 +57,9 @@ def require_printable(form: str, as_json: bool, workload: str | None = None) -> 
 
 
 def print_tpcc(folder: SweepFolder, limit_unit: LimitUnit) -> None:
-    """Print every good run as tpcc-mysql would. Standard error names the runs left out, and says how to read the rest.
+    """Print every good run as tpcc-mysql would; on standard error, name the runs left out and explain the format.
 
-    Raises RunFailed when no run can be printed.
+    Raises RunFailed if no run can be printed.
     """
     from bufferlab.report.tpcc_mysql import NothingToPrintError, output_of, render
 

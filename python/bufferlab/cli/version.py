@@ -1,4 +1,4 @@
-"""`bufferlab --version`: gives the versions of the parts that measure, and the commit that bufferlab was built from."""
+"""`bufferlab --version`: prints the versions of the parts that measure, and the commit that bufferlab comes from."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from bufferlab.engines.native import native
 from bufferlab.errors import EnvironmentLackingError
 
 _PACKAGE = Path(__file__).parent.parent
-#: The file with the commit of an installed package. tools/build-wheel writes it; a checkout does not have it.
+#: The file with the commit that an installed package was built from. tools/build-wheel writes it; a checkout lacks it.
 BUILT_FROM = _PACKAGE / "commit.txt"
 
 
@@ -27,7 +27,7 @@ def version_text() -> str:
 
 
 def commit() -> str | None:
-    """Return the commit of this program, with a "+" for a checkout whose files were changed; None if unknown."""
+    """Return the commit of this program, with a "+" if the checkout has changed files; None if unknown."""
     checkout = _PACKAGE.parent.parent
     with suppress(OSError, subprocess.SubprocessError):
         if (checkout / ".git").exists():

@@ -1,1 +1,1 @@
-"""Predicts a run's reads with other settings, from its recorded page accesses and a model of its buffer manager."""
+"""Predicts the reads of runs under other settings, from page accesses and a model of the buffer manager."""

@@ -1,6 +1,6 @@
-"""The list of engines and workloads whose page accesses the core can generate: one line each, nothing else to edit.
+"""The list of engines and workloads whose page accesses the Rust core can generate, one entry each.
 
-Pure data. The rules themselves are Rust (crates/bufferlab-generate), reached by their name.
+Pure data. The rules themselves are in Rust (crates/bufferlab-generate), which knows them by name.
 """
 
 from __future__ import annotations
@@ -13,36 +13,36 @@ from bufferlab.versions import has
 
 @dataclass(frozen=True)
 class KnownError:
-    """How far predictions by the rules were from measured reads, in the cells of docs/prediction.md."""
+    """The errors of predictions by the rules against measured reads, in the cells of docs/prediction.md."""
 
     most: float
-    """The largest error: a share of the reads if a mean is known, else a difference of reads per transaction."""
+    """The largest error: relative to the reads if `mean` is known, else a difference in reads per transaction."""
     cells: int
     mean: float | None = None
-    """The mean error, a share of the reads; None if most cells have so few reads that a share says nothing."""
+    """The mean error, relative to the reads; None if most cells have so few reads that a relative error is useless."""
 
 
 @dataclass(frozen=True)
 class AccessRules:
-    """The rules for the pages that an engine gets for each statement, under the core's name for them."""
+    """The rules for which pages an engine gets in each statement, under the Rust core's name for them."""
 
     name: str
     version: int
-    """The version of the rules. Raise it whenever a prediction by them may change."""
+    """The version of the rules. Raise it whenever their predictions may change."""
     engines: tuple[str, ...]
-    """The engines whose accesses the rules generate. The model of the buffer manager limits the versions."""
+    """The engines whose accesses the rules generate."""
     servers: str
-    """The versions of these engines, in the notation of versions.py; "": all."""
+    """The versions of these engines, in the notation of versions.py; "" for all that have a buffer manager's model."""
     calibrated: str
     """The servers to whose page traces the rules were fitted, in the notation of versions.py."""
     presumes: Mapping[str, int | str] = field(default_factory=dict)
-    """Settings of engine and workload that the rules take to have these values."""
+    """Settings of engine and workload -> the values that the rules assume."""
     workloads: tuple[str, ...] = ("tpcc", "hot_rows")
-    """The workloads whose statements the rules know."""
+    """The workloads whose statements the rules cover."""
     errors: Mapping[str, KnownError] = field(default_factory=dict)
     """The known error on the calibrated servers, by workload."""
     calibrated_page_bytes: int = 0
-    """The smallest page size at which the rules were fitted to traces table by table; 0: at every size."""
+    """The smallest page size at which the rules were fitted to traces, table by table; 0 if at every size."""
 
 
 RULES: tuple[AccessRules, ...] = (
@@ -87,6 +87,6 @@ RULES: tuple[AccessRules, ...] = (
 
 
 def of_server(engine: str, version: str = "") -> AccessRules | None:
-    """Return the access rules of an engine's version; None if it has none. Without a version return any of them."""
+    """Return the access rules of an engine's version; None without any. Without a version, return the first match."""
     found = (rules for rules in RULES if engine in rules.engines)
     return next((rules for rules in found if not version or has(rules.servers, engine, version)), None)

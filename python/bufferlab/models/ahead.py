@@ -1,7 +1,7 @@
-"""Does the parts of a long work on all cores, ahead of the caller, who asks for one result after another.
+"""Computes the parts of a long job on all cores, ahead of the caller, who asks for one result after another.
 
-Parts share their input and no random numbers, and their results come in the caller's order: neither depends on the
-number of threads. Threads of Python suffice, because the core releases Python's lock while it replays or generates.
+Parts share their input but no random numbers, and results come in the caller's order. So the results do not depend on
+the number of threads. Python's threads suffice: the Rust core releases Python's lock while it replays or generates.
 """
 
 from __future__ import annotations
@@ -17,30 +17,30 @@ from bufferlab.meminfo import assumed_bytes
 from bufferlab.units import format_bytes
 
 Watch = Callable[[str, float], None]
-"""A function that gets the stage of a work and the share of it that is done. It raises an error to stop the work."""
+"""A function that gets the name of a job's stage and the share of it that is done. It raises to stop the job."""
 Part = TypeVar("Part")
 Result = TypeVar("Result")
 
 _SHARE_OF_MEMORY = 2
-"""The part of the free memory that all threads may take together: one half."""
+"""The divisor of the free memory: all threads together may take one half of it."""
 _INTERVAL_S = 0.1
 _BYTES_OF_PAGE = 52
 """The most bytes that a model keeps for each page and frame."""
 _BYTES_OF_ROW = 5
-"""The bytes for each access that OPT keeps, because it looks ahead, or that a replay at another speed needs."""
+"""The bytes per access that OPT, which looks ahead, or a replay at another speed needs."""
 
 
 class _UnwantedError(Exception):
-    """The error that ends work whose caller has left, so that its result is not needed."""
+    """The error that ends a part whose result is no longer needed, because the caller has left."""
 
 
 def replay_bytes(pages: int, accesses: int) -> int:
-    """Return the most bytes of a replay besides its accesses; `pages` counts touched pages and frames."""
+    """Return the most memory of a replay, in bytes, without its accesses; `pages` counts touched pages and frames."""
     return _BYTES_OF_PAGE * pages + _BYTES_OF_ROW * accesses
 
 
 def threads_for(parts: int, part_bytes: int) -> tuple[int, str | None]:
-    """Return the number of threads for `parts`, and in a sentence why it is not one for each core.
+    """Return the number of threads for `parts`, and a sentence why it is less than one per core (None if it is not).
 
     `part_bytes` is the memory that one part takes.
     """
@@ -56,9 +56,9 @@ def threads_for(parts: int, part_bytes: int) -> tuple[int, str | None]:
 
 
 class Ahead(Generic[Part, Result]):
-    """Context manager for the threads that work. Leaving it ends them, within a tenth of a second or so.
+    """Context manager for the working threads. Leaving it ends them within about a tenth of a second.
 
-    `work` gets a part and a watch, which it must call several times a second.
+    The function `work` gets a part and a Watch, which it must call several times a second.
     """
 
     def __init__(self, work: Callable[[Part, Watch], Result], parts: Iterable[Part], threads: int) -> None:

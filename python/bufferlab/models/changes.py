@@ -1,6 +1,7 @@
-"""Counts the changes of pages in a page trace: accesses under a latch with which a thread changes the page.
+"""Counts the page changes in a page trace: accesses under a latch that allows the thread to change the page.
 
-The redo position of the traced server follows from them: a change has a constant number of bytes of redo in a run.
+From them follows the traced server's position in the redo log: within a run, each change is taken to write the same
+number of bytes of redo.
 """
 
 from __future__ import annotations
@@ -17,17 +18,17 @@ from bufferlab.traces.page_trace import RunTrace, number_of
 
 @dataclass(frozen=True)
 class Changes:
-    """The changes of pages in a page trace."""
+    """The page changes in a page trace."""
 
     trace: RunTrace
     so_far: npt.NDArray[np.uint32]
-    """The number of changes up to each row, the row's own included."""
+    """Row of the trace -> number of changes up to and including it."""
     unknown_share: float
     """The share of the window's gets whose latch the trace does not show."""
 
     @property
     def window(self) -> tuple[int, int]:
-        """Return the numbers of changes before the measured window, and up to its end."""
+        """Return the number of changes before the measured window, and the number up to its end."""
         before, up_to_end = (int(self.so_far[row - 1]) if row else 0 for row in self.trace.window)
         return before, up_to_end
 
@@ -38,14 +39,14 @@ class Changes:
         return up_to_end - before
 
     def course(self, gauge: str) -> list[tuple[float, int, float]]:
-        """Return each sample of a gauge since the trace's first access: seconds, changes so far, and the value."""
+        """Return a gauge's samples as (seconds since the trace's first access, number of changes so far, value)."""
         import polars as pl
 
         samples = self.trace.samples
         starts = samples.filter((pl.col("phase") == MEASURE) & (pl.col("edge") == "start"))["t_s"]
         if starts.is_empty() or not len(self.so_far):
             return []
-        # The window's first edge connects the clock of the samples with that of the trace.
+        # The window's start edge is known on both clocks: that of the samples and that of the trace.
         rows = samples.filter((pl.col("metric") == gauge) & pl.col("value").is_not_null()).sort("t_s")
         times_s = rows["t_s"].to_numpy() - float(starts[0]) + self.trace.window_s[0]
         ends_us = self.trace.table["delta_us"].to_numpy().cumsum(dtype=np.uint64)
@@ -55,7 +56,7 @@ class Changes:
 
 
 def changes_of(trace: RunTrace, latches: AbstractSet[int]) -> Changes:
-    """Return the changes of a trace: new pages, and gets under one of the latches, by the engine's numbers."""
+    """Return the changes of a trace: new pages, and gets under one of `latches` (the engine's numbers for them)."""
     columns = trace.columns
     kind = columns["kind"]
     gets = np.isin(kind, [number_of("get"), number_of("get_if_in_pool")])

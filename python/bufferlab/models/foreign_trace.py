@@ -1,6 +1,7 @@
-"""Replays page accesses from elsewhere in the model of a buffer manager, at pools of several sizes.
+"""Replays page accesses recorded by other programs in a buffer manager's model, with pools of several sizes.
 
-Such a file has no latches, sessions or tables. Every get counts as a read by one session, and no scan has a ring.
+Such a file has no latches, sessions or tables. So every get counts as reading by a single session, and no scan has a
+ring.
 """
 
 from __future__ import annotations
@@ -23,19 +24,20 @@ from bufferlab.models.predict import MANAGERS
 from bufferlab.results.page_traces import Replayed
 from bufferlab.traces.page_trace import Accesses, Columns, rows_within
 
-#: Settings of the core that follow from a server, its tables and a pool's frames: MySQL 5.7, and no table is known.
+#: Settings of the core that would follow from a server's version, its tables and a pool's frames. Here the server is
+#: MySQL 5.7, and no table is known.
 _FURTHER: Mapping[str, Callable[[int], Mapping[str, object]]] = {
     "innodb57": lambda _: {"wakes_cleaner": True},
     "innodb1011": lambda _: {},
     "postgres": lambda frames: {"large_tables": [], "ring_buffers": max(1, min(32, frames // 8))},
 }
-#: The mark of every get: in InnoDB a shared latch, in PostgreSQL a session's first pin of the page.
+#: The kind of every get: in InnoDB under a shared latch, in PostgreSQL a session's first pin of the page.
 _SHARED = 1
 
 
 @dataclass(frozen=True)
 class PlayedTrace:
-    """The misses of a model at each size, and the cases in which it must not be believed."""
+    """A model's misses with each pool size, and the reasons to doubt them."""
 
     name: str
     version: int
@@ -54,8 +56,8 @@ def play(
 ) -> PlayedTrace:
     """Return a model's misses in pools of `sizes` pages, computed on all cores; `progress` gets the share done.
 
-    `asked` has settings as typed. Raises SpecError for a setting that the model does not obey, or a value it does not
-    allow.
+    `asked` has the settings as the user typed them. Raises SpecError for a setting that the model does not have, or a
+    value that it does not allow.
     """
     manager = next(one for one in MANAGERS if one.name == name)
     settings = _settings(manager, asked)
@@ -83,7 +85,7 @@ def play(
 
 @dataclass(frozen=True)
 class _Rows:
-    """The accesses, whose rows from `first` to `end` count, and the model that they are played to."""
+    """The accesses to replay, and the model that replays them. Only misses of rows from `first` to `end` count."""
 
     name: str
     settings: Mapping[str, int]

@@ -1,7 +1,7 @@
-"""Predicts the reads of an experiment from no run at all: the core generates the page accesses of its transactions.
+"""Predicts an experiment's reads without any run: the Rust core generates the page accesses of its transactions.
 
-Each run of the plan is generated with the seed that the measured run in its place has. The warm-up ends by the rule of
-measured runs. A plan's percentages refer to the generated database.
+Each run of the plan is generated with the seed that a measured run in its place would have. The warm-up ends by the
+rule of measured runs. A plan's percentages refer to the generated database.
 """
 
 from __future__ import annotations
@@ -63,17 +63,18 @@ from bufferlab.versions import in_words
 from bufferlab.workloads import registry as workloads
 
 _PER_S = {"tpcc": 400, "hot_rows": 10_000}
-"""Transactions a second by the generator's clock (crates/bufferlab-generate/src/job.rs, `transaction_us`)."""
+"""Workload -> transactions per second of the generator's clock (crates/bufferlab-generate/src/job.rs,
+`transaction_us`)."""
 _AS_LOADED = {"hot_rows": {"seed": 0, "hot_rows": 1, "layout": "clustered"}}
-"""Settings that the core needs for a workload when only its loaded table is asked for."""
+"""Settings that the core needs for a workload even if it is asked only for the loaded table."""
 _HOT_TABLE = "sbtest1"
 """The name of the only table of the workload hot_rows."""
 _PREFILLED = ("hot_rows",)
-"""Workloads whose prefill reads exactly the pages that their transactions get."""
+"""The workloads whose prefill reads exactly the pages that their transactions get."""
 LEAST_RUNS = 3
-"""The least number of runs of a point, each with another seed, so that means have intervals."""
+"""The number of generated runs of each point, each with another seed, so that means have intervals."""
 _FILLINGS = 4
-"""The transactions per frame after which a warm-up ends at the latest, if a measured run fails at a lower cap.
+"""The largest length of a warm-up in transactions per frame, for experiments whose runs fail at their own cap.
 
 If misses are rare, the gate watches as many transactions as the pool has frames (gate.rs, `last_span`).
 """
@@ -82,7 +83,7 @@ _OWN_TIME = "the generator's time"
 _SCALE = "warehouses"
 
 _MOST_TRANSACTIONS = 99_000_000
-"""The most transactions asked of a run; the core may add a stretch (`MAX_TRANSACTIONS` of bufferlab-generate)."""
+"""The most transactions to ask of a generated run. The core may add some (`MAX_TRANSACTIONS` of bufferlab-generate)."""
 
 
 @dataclass(frozen=True)
@@ -90,31 +91,31 @@ class _Played:
     """One generated run, with its verdicts."""
 
     told: Mapping[str, Any]
-    """The core's answer for the model's pool, at the generator's own speed."""
+    """The core's answer for the model's pool at the speed of the generator's clock."""
     beside: Sequence[Mapping[str, Any]]
-    """The core's answers for the pools of other sizes, to which the same accesses went."""
+    """The core's answers for pools of other sizes, which replayed the same accesses."""
     run: GeneratedRun
     found: Replayed
     replays: dict[str, Replayed]
     speed: Verdict | None
-    """The doubt that leaves no prediction; None if speed does not matter."""
+    """The doubt, if no prediction is possible because reads depend too much on the speed of the run; else None."""
     verdicts: list[Verdict]
 
 
 @dataclass(frozen=True)
 class Generated:
-    """The points of an experiment, to be predicted from generated accesses, with the rules and the model."""
+    """The points of an experiment to predict from generated accesses, with the rules of access and the model."""
 
     plan: Plan
     server: Server
     rules: AccessRules
     manager: BufferManager
     databases: Mapping[DataKnobs, Mapping[str, Any]]
-    """The loaded databases of the plan, as returned by the core."""
+    """Settings that decide the data -> the loaded database, as the core describes it."""
 
     @property
     def identity(self) -> dict[str, Any]:
-        """Return all that decides the predictions besides experiment and plan."""
+        """Return everything that determines the predictions, except experiment and plan."""
         return {
             "server": f"{self.server.engine} {self.server.version}",
             "rules": self.rules.name,
@@ -144,7 +145,7 @@ class Generated:
 
     @property
     def prediction_bytes(self) -> int:
-        """Return the bytes of memory that a generated run takes, at most; a run that the core refuses takes none."""
+        """Return the most memory, in bytes, that a generated run takes. A run that the core refuses counts as 0."""
 
         def run_bytes(run: PlannedRun) -> int:
             point = self.plan.points[run.point]
@@ -157,7 +158,7 @@ class Generated:
         return max(run_bytes(run) for run in {run.point: run for run in self.plan.runs}.values())
 
     def predicted(self, planned: PlannedRun, point: GridPoint, watch: Watch) -> Predicted:
-        """Generate one run of a point, and return the model's counts in its window, and the yardstick's.
+        """Generate one run of a point; return the counts of the model and of LRU in its window.
 
         Raises SpecError if the core refuses, and any error of `watch`.
         """
@@ -185,7 +186,7 @@ class Generated:
     def reads(self, planned: PlannedRun, point: GridPoint, watch: Watch) -> tuple[GeneratedReads, list[Verdict]]:
         """Generate one run of a point; return only its reads, and the doubts about them.
 
-        The reads are None if they depend on the run's speed. Raises as `predicted` does.
+        The reads are None if they depend on the run's speed. Raises the errors of `predicted`.
         """
         played = self._played(planned, point, self._pool(point), watch, [])
         reads = None if played.speed else played.found.reads
@@ -194,7 +195,7 @@ class Generated:
     def _played(
         self, planned: PlannedRun, point: GridPoint, pool: Pool, watch: Watch, beside: Sequence[Mapping[str, Any]]
     ) -> _Played:
-        """Generate one run of a point; play it to the model's pool at each speed, and to the further pools."""
+        """Generate one run of a point; replay it in the model's pool at each speed, and in further pools."""
         names = self._times(pool)
         job = self._job(planned, point, pool, beside)
         told = _generated(job, _watching(watch, job["window_transactions"]))
@@ -220,12 +221,12 @@ class Generated:
             "at_least": least_transactions(experiment, point),
             "one_window": True,
             "window_transactions": window_transactions(experiment),
-            # For a measured sweep only the reads are kept, without a census.
+            # For a measured sweep only the reads are kept, so pages are not counted by table.
             "census": bool(beside) and planned.block == 0,
         }
 
     def _times(self, pool: Pool) -> list[str]:
-        """Return the names of the speeds at which a pool is played."""
+        """Return the names of the speeds at which accesses are replayed in a pool."""
         return [_OWN_TIME, *(CLOCKS if self.manager.by_speed(pool) else ())]
 
     def _pool(self, point: GridPoint) -> Pool:
@@ -234,14 +235,14 @@ class Generated:
         return Pool(self.manager.frames(self.server, page_bytes, pool_bytes), values)
 
     def _pools(self, point: GridPoint, pool: Pool, names: Sequence[str]) -> list[dict[str, Any]]:
-        """Return the model's pool as the core's job has it, once for each of the speeds `names`."""
+        """Return the model's pool in the form of the core's job, once for each of the speeds `names`."""
         seen = Traced(
             server=self.server,
             pool=pool,
             edges=Window({}, {}, None),
             transactions=window_transactions(self.plan.experiment),
             connections=point.connections,
-            # Generated accesses hold no scan that reads through a ring.
+            # Generated accesses have no scan that uses a ring.
             objects=(),
             ran={name: value for name, value in point.knobs.items() if type(value) is int},
             others=lambda: (),
@@ -285,7 +286,7 @@ class Generated:
         yield from _part_simulated(run.simulated, int(dict(point.data.parameters).get(_SCALE, 1)))
         found = _replayed(played)
         before = (found.brought_in_since_start - found.brought_in) / pool.frames
-        # For a part, the core sums the windows of several simulations; this scales them to one window as asked for.
+        # If only parts were simulated, the core adds up their windows; scale the sum to one window of the length asked.
         inside = found.brought_in / pool.frames * window_transactions(self.plan.experiment) / played["transactions"]
         if pool.frames >= run.pages:
             sentence = f"the pool holds all {format_count(run.pages)} pages of the database"
@@ -310,7 +311,7 @@ class Generated:
         yield from presumed_otherwise({**self.manager.presumes, **self.rules.presumes}, lambda name: _set(point, name))
 
     def _samples(self, played: Mapping[str, Any]) -> list[tuple[str, str, float | None]]:
-        """Return each metric that a measured run samples, with its subject and change; None if nothing is known."""
+        """Return (metric, subject, change) of each metric that a measured run samples; an unknown change is None."""
         types = workloads.declaration(self.plan.experiment.workload.name).transaction_types
         of_types = {"transactions_committed": played["committed"], "transactions_rolled_back": played["rolled_back"]}
         found: list[tuple[str, str, float | None]] = [
@@ -325,10 +326,10 @@ class Generated:
 
 
 def generated(experiment: Experiment, server: Server, overrides: Overrides, base: Experiment) -> Generated:
-    """Return the points of an experiment, each to be predicted from generated accesses.
+    """Return the points of an experiment, to be predicted from generated accesses.
 
     `base` is the experiment without the settings of the command line. Raises SpecError without rules or a model, for a
-    setting that neither obeys, and for an impossible point.
+    setting that neither of them has, and for an impossible point.
     """
     rules = rules_for(experiment, server.version)
     manager = manager_of(server, f"engine {server.engine}")
@@ -347,7 +348,7 @@ def generated(experiment: Experiment, server: Server, overrides: Overrides, base
         if data not in databases:
             databases[data] = _loaded(rules, experiment, data)
         told = databases[data]["database_bytes"]
-        # If hot_rows' index on k has no rules, the bytes are unknown; the knee then follows from the analytic model.
+        # If there are no rules for hot_rows' index on k, the bytes are unknown: take those of the analytic model.
         return estimate(data) if told is None else DataFacts(int(told), _shape(databases[data]))
 
     plan = make(experiment, facts)
@@ -359,10 +360,10 @@ def generated(experiment: Experiment, server: Server, overrides: Overrides, base
 
 
 def _shape(database: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """Return the tree for the knee of hot rows, in the form of `database.shape`; None for other workloads.
+    """Return the tree that the knee of hot rows needs, in the form of `database.shape`; None for other workloads.
 
-    The tree is PostgreSQL's: the pages of the key's index, then the heap. Index pages above the leaves, except the
-    root, count as leaves.
+    It is PostgreSQL's: the pages of the key's index, then the heap. Index pages above the leaves count as leaves,
+    except the root.
     """
     pages = {one["name"]: one["pages"] for one in database["objects"]}
     key = pages.get(f"{_HOT_TABLE}.{_HOT_TABLE}_pkey")
@@ -373,7 +374,7 @@ def _shape(database: Mapping[str, Any]) -> Mapping[str, Any] | None:
 
 
 def _require_bytes(pool: Setting) -> None:
-    """Refuse a pool given as a share of a database whose size the rules do not know. Raises SpecError."""
+    """Raise SpecError for a pool given as a share of a database whose size the rules do not know."""
     if pool.ratio is not None:
         name = pool.knob.name
         what = f"{name} = {pool} is a share of a database whose bytes the rules do not tell"
@@ -381,10 +382,10 @@ def _require_bytes(pool: Setting) -> None:
 
 
 def of_measured(plan: Plan, server: Server) -> tuple[Generated, list[str]]:
-    """Return the points of a measured sweep that can be predicted from generated accesses, `LEAST_RUNS` runs of each.
+    """Return the points of a measured sweep that generated accesses can predict, with `LEAST_RUNS` runs of each.
 
-    Also return, for each other point, a sentence with the reason. Pools have the sizes of the plan. Raises SpecError
-    without rules or a model, and for a setting that neither obeys.
+    Also return the reasons, in sentences, why other points cannot be predicted. Pools have the sizes of the plan.
+    Raises SpecError without rules or a model, and for a setting that neither of them has.
     """
     experiment = plan.experiment
     rules, manager = rules_for(experiment, server.version), manager_of(server, f"engine {server.engine}")
@@ -410,7 +411,7 @@ def of_measured(plan: Plan, server: Server) -> tuple[Generated, list[str]]:
 def _require_obeyed(
     manager: BufferManager, overrides: Overrides, experiment: Experiment, ran: Callable[[str], str]
 ) -> None:
-    """Refuse settings that neither rules nor model obey. Raises SpecError, which names each."""
+    """Raise SpecError, which names each of them, for settings that neither rules nor model have."""
     engine = engines.declaration(experiment.engine)
     parameters = [knob.name for knob in workloads.declaration(experiment.workload.name).parameters]
     known = [engine.results.pool, engine.page_knob, *manager.defaults, *parameters, CONNECTIONS.name]
@@ -422,7 +423,7 @@ def _require_obeyed(
 
 
 def window_transactions(experiment: Experiment) -> int:
-    """Return the transactions of a window; for a window of fixed time, as many as the generator's clock has in it."""
+    """Return the transactions of a window; for a window of fixed time, as many as the generator's clock allows."""
     measure = experiment.measure
     return measure.transactions or round((measure.duration or 0) * _PER_S[experiment.workload.name])
 
@@ -442,9 +443,9 @@ def notes(experiment: Experiment) -> list[str]:
 
 
 def rules_for(experiment: Experiment, version: str = "") -> AccessRules:
-    """Return the rules by which page accesses of an experiment are generated. Raises SpecError if none exist.
+    """Return the rules by which page accesses of an experiment are generated. Raises SpecError if there are none.
 
-    Without the server's version they are any of the engine's.
+    Without a server's version, return the engine's first rules.
     """
     rules = access_rules.of_server(experiment.engine, version)
     if rules is None:
@@ -466,18 +467,18 @@ def rules_for(experiment: Experiment, version: str = "") -> AccessRules:
 
 
 def _loaded(rules: AccessRules, experiment: Experiment, data: DataKnobs) -> Mapping[str, Any]:
-    """Return the core's answer for the loaded database: its bytes, and the pages of its tables and indexes."""
+    """Return the core's description of the loaded database: its bytes, and the pages of its tables and indexes."""
     return _loaded_by(json.dumps({**_job(rules, experiment, data), "pools": []}))
 
 
 @lru_cache(maxsize=32)
 def _loaded_by(job: str) -> Mapping[str, Any]:
-    """Return the core's answer to a job; equal jobs have equal answers, and one of a warehouse takes half a second."""
+    """Return the core's answer to a job. It is cached, because the job of one warehouse takes half a second."""
     return _generated(json.loads(job), None)
 
 
 def _job(rules: AccessRules, experiment: Experiment, data: DataKnobs) -> dict[str, Any]:
-    """Return the parts of a job that decide the database; a run replaces the last four of them."""
+    """Return the fields of a job that determine the database. The job of a run replaces the last four."""
     words = {knob.name: knob.spelling for knob in workloads.declaration(experiment.workload.name).parameters}
     return {
         "engine": rules.name,
@@ -498,7 +499,7 @@ def _generated(job: Mapping[str, Any], watch: Callable[[int, int | None], None] 
 
 
 def _of_core(function: Callable[[str], str], job: Mapping[str, Any]) -> Any:
-    """Return the answer of a function of the core to a job. Raises SpecError if the core refuses it."""
+    """Call a function of the core with a job; return its answer. Raises SpecError if the core refuses the job."""
     try:
         return json.loads(function(json.dumps(job)))
     except Exception as error:
@@ -527,9 +528,9 @@ def _yardstick(pool: Pool) -> dict[str, Any]:
 
 
 def _cap(experiment: Experiment, frames: int) -> int:
-    """Return the transactions after which a warm-up ends at the latest.
+    """Return the maximum number of transactions of a generated warm-up.
 
-    The cap that fails a measured run protects its host's time; a generated warm-up may take more transactions.
+    Measured runs have a cap that saves the host's time; a generated warm-up may take more transactions.
     """
     warm_up, most = experiment.warm_up, max(0, _MOST_TRANSACTIONS - window_transactions(experiment))
     return min(max(warm_up.max_transactions, _FILLINGS * frames if warm_up.on_cap == "fail" else 0), most)
@@ -546,7 +547,7 @@ def _replayed(played: Mapping[str, Any]) -> Replayed:
 
 
 def _simulated(told: Mapping[str, Any]) -> SimulatedPart:
-    """Return which part of the database the core simulated, and its error of the reads of the model's pool."""
+    """Return which part of the database the core simulated, with the expected error of the model's reads."""
     way = told["way"]
     return SimulatedPart(warehouses=way["warehouses"], one_in=way["one_in"], error=told["pools"][0]["error"])
 
@@ -568,7 +569,7 @@ def _wanted(counted: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _part_simulated(part: SimulatedPart, warehouses: int) -> Iterable[Verdict]:
-    """Yield a verdict if a simulated part stands for the whole database."""
+    """Yield a verdict if only a part of the database was simulated."""
     told = [f"{part.warehouses:,} warehouses stand for {warehouses:,}"] if part.warehouses < warehouses else []
     told += [f"one page in {part.one_in} stands for all"] if part.one_in > 1 else []
     if told:
@@ -590,6 +591,6 @@ def _value(point: GridPoint, name: str, default: int) -> int:
 
 
 def _set(point: GridPoint, name: str) -> Value:
-    """Return the value of a point's setting; None if it is left to the engine, or the point has none of that name."""
+    """Return the value of a point's setting; None if it is left to the engine, or the point has no such setting."""
     setting = {**point.engine, **point.workload}.get(name)
     return setting.value if setting else None

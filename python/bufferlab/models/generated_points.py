@@ -1,8 +1,8 @@
-"""Predicts the points of a sweep without any run, before its first one: three generated runs of each point.
+"""Predicts the points of a sweep before its first run, from three generated runs of each point.
 
-Runs have the seeds of the sweep's first blocks. Whether points are predicted depends only on the size of the work: a
-time limit by the clock would leave them out on a busy host. The prediction waits for the load: a pool that is a share
-of the database has no bytes before.
+Generated runs have the seeds of the sweep's first blocks. Whether points are predicted depends only on the size of the
+work: a limit by the clock would leave points out on a busy host. The prediction comes after the load, because the size
+of a pool given as a share of the database is not known before.
 """
 
 from __future__ import annotations
@@ -22,9 +22,10 @@ from bufferlab.traces.middle_run import pool_bytes_of
 from bufferlab.units import format_duration
 
 _MOST_S = 60.0
-"""The most seconds of one processor that predictions may take before the first run, by the costs in _TRANSACTION_S."""
+"""The most processor time, in seconds, that predictions before the first run may take by the costs of
+_TRANSACTION_S."""
 _MOST_SHARE = 0.01
-"""The share of a longer sweep's time that predictions may take: minutes before a night's runs are not missed."""
+"""The share of a long sweep's time that predictions may take: minutes do not matter before a night of runs."""
 _TRANSACTION_S = {
     ("tpcc", "sqlite"): 40e-6,
     ("tpcc", "innodb"): 15e-6,
@@ -35,9 +36,9 @@ _TRANSACTION_S = {
     ("hot_rows", "innodb80"): 2e-6,
     ("hot_rows", "postgres"): 2e-6,
 }
-"""The cost of a generated transaction, by workload and rules: the processor time of the shipped experiments, n = 1."""
+"""(workload, rules) -> seconds of processor time per generated transaction, measured once on shipped experiments."""
 _WARM_UP = 10_000
-"""The number of transactions that a warm-up is assumed to have: the shipped experiments have 500 to 40,000."""
+"""The assumed number of transactions in a warm-up; the shipped experiments have 500 to 40,000."""
 
 _Told = tuple[GeneratedReads, list[Verdict]]
 
@@ -45,12 +46,12 @@ _Told = tuple[GeneratedReads, list[Verdict]]
 def generated_points(
     plan: Plan, server: Server, watch: Callable[[float], None], sweep_s: float = 0.0
 ) -> tuple[GeneratedPoints | None, list[str]]:
-    """Return the predicted reads of a plan's points with its pools, and sentences on why some are left out.
+    """Return the predicted reads of a plan's points, and sentences on why some points are left out.
 
-    `sweep_s` is how long the runs should take: predictions of more than a minute, and than a hundredth of that, are not
-    begun.
+    `sweep_s` is the estimated length of the sweep. Predictions that would take more than a minute, and more than a
+    hundredth of `sweep_s`, are not made.
 
-    Calls `watch` ten times a second with the share of the runs that are done. Raises Interrupted when `watch` does, and
+    Calls `watch` ten times a second with the share of the runs that are done. Raises Interrupted if `watch` does, and
     no other error.
     """
     try:
@@ -60,12 +61,12 @@ def generated_points(
     except BufferlabError as error:
         return None, [error.what]
     except Exception as error:
-        # A bug here must not cost a sweep its runs.
+        # A bug in a prediction must not stop a sweep.
         return None, [f"the generator failed: {error}"]
 
 
 def has_generator(plan: Plan) -> bool:
-    """Return whether the points of a sweep may be predicted here: whether there are rules for engine and workload."""
+    """Return whether a sweep's points can be predicted without a run: there are rules for its engine and workload."""
     try:
         rules_for(plan.experiment)
     except BufferlabError:
@@ -74,14 +75,14 @@ def has_generator(plan: Plan) -> bool:
 
 
 def with_other_pools(plan: Plan, folder: SweepFolder) -> Plan:
-    """Return the plan with only those points whose server had another pool than planned, each with the pool it had."""
+    """Return the plan of only those points whose server had another pool than planned, each with its real pool."""
     first = {record.run.point.index: record for record in reversed(folder.runs()) if record.ok}
     ran = {point.index: _as_it_ran(point, first[point.index]) for point in plan.points if point.index in first}
     return replace(plan, points=tuple(ran[one.index] for one in plan.points if ran.get(one.index, one) != one))
 
 
 def with_points(found: GeneratedPoints, anew: GeneratedPoints | None) -> GeneratedPoints:
-    """Return the predictions `found`, in which the points of `anew` replace the same points."""
+    """Return the predictions `found`, with points replaced by those of `anew` where it has them."""
     later = {point.index: point for point in (anew.points if anew else ())}
     return found.model_copy(update={"points": [later.get(point.index, point) for point in found.points]})
 
@@ -130,7 +131,7 @@ def _generated_points(
 
 
 def _command(plan: Plan) -> str:
-    """Return the command that predicts the points without a limit of time, without settings of the command line."""
+    """Return the command that predicts the points without a time limit. It lacks settings of the command line."""
     experiment, server = plan.experiment, plan.experiment.knobs.get("server")
     profile = "" if experiment.profile == "default" else f" --{experiment.profile}"
     told = f"bufferlab predict {experiment.name}{profile} --engine {experiment.engine}"
@@ -138,7 +139,7 @@ def _command(plan: Plan) -> str:
 
 
 def _processor_s(plan: Plan) -> float:
-    """Return the processor time that all generated runs take together, by the costs of `_TRANSACTION_S`."""
+    """Return the estimated processor time of all generated runs together, in seconds (`_TRANSACTION_S`)."""
     experiment = plan.experiment
     warm_ups = (max(_WARM_UP, least_transactions(experiment, point)) for point in plan.points)
     each_s = _TRANSACTION_S[experiment.workload.name, rules_for(experiment).name]
@@ -146,7 +147,7 @@ def _processor_s(plan: Plan) -> float:
 
 
 def _all_runs(target: Generated, watch: Callable[[float], None]) -> tuple[dict[int, list[_Told]], list[str]]:
-    """Return the results of each point's runs, by its place in the plan, and why some points have none."""
+    """Return point's place in the plan -> results of its runs, and the reasons why some points have none."""
 
     def one(run: PlannedRun, hear: Watch) -> _Told | str:
         try:

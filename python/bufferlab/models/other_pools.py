@@ -1,7 +1,7 @@
-"""Predicts the reads of other pools in the runs of a measured sweep, from its own page traces.
+"""Predicts the reads of a measured sweep with pools of other sizes, from the sweep's own page traces.
 
-Points that differ only in their pool are one group, and the traced run with the middle pool predicts the group's
-reads: at the pools that were measured, and between them.
+Points that differ only in their pool form a group. The traced run with the middle pool size predicts the group's reads:
+with the pools that were measured, and with pools between them.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from bufferlab.traces.middle_run import groups, middle, pool_bytes_of
 MOST_GROUPS = 6
 """The most groups that are replayed: the number of colours in a figure."""
 _MOST_BETWEEN = 100_000_000
-"""The most accesses that pools between measured ones may replay: some ten seconds' work."""
+"""The most accesses to replay for pools between measured ones: about ten seconds of work."""
 _AROUND = (1, 2, 8, 16)
-"""The sizes of the pools around a single measured pool, in quarters of that pool."""
+"""The sizes of the predicted pools around a single measured pool, in quarters of its size."""
 
 
 def other_pools(folder: SweepFolder, before_replay: Callable[[float], None]) -> tuple[list[PoolsOfTrace], list[str]]:
-    """Return the predicted reads of other pools, and sentences on the groups of points without them.
+    """Return the predicted reads of other pools, and the reasons, in sentences, why some groups have none.
 
-    Calls `before_replay` ten times a second with the share of the pools that are done. Raises Interrupted when
+    Calls `before_replay` ten times a second with the share of the pools that are done. Raises Interrupted if
     `before_replay` does.
     """
     found, why_not = [], []
@@ -50,14 +50,14 @@ def other_pools(folder: SweepFolder, before_replay: Callable[[float], None]) -> 
 
 
 def _in_group(before_replay: Callable[[float], None], place: int, groups: int, share: float) -> None:
-    """Report progress as a share of all groups, on the assumption that each takes equally long."""
+    """Report progress as a share of all groups, as if each took equally long."""
     before_replay((place + share) / groups)
 
 
 def _of_group(runs: Sequence[RunRecord], before_replay: Callable[[float], None]) -> PoolsOfTrace:
     """Return the reads of a group's pools. Raises BufferlabError when they cannot be predicted."""
     traced = [run for run in runs if run.run.page_trace and run.run.page_trace.status == "ok"]
-    # Without a good trace the reader of traces says why.
+    # Without a good trace, reading it below raises an error with the reason.
     chosen = middle(traced or runs)
     read = source.read(chosen.folder)
     of_group = target(read, Overrides(set_knobs=tuple(chosen.run.point.swept.items())))
@@ -75,7 +75,7 @@ def _of_group(runs: Sequence[RunRecord], before_replay: Callable[[float], None])
 
 
 def _sizes(of_group: Target, measured: Sequence[int]) -> list[int]:
-    """Return the bytes of the measured pools and, if time allows, of pools between them; around a single one."""
+    """Return the bytes of the measured pools, and of pools between them, or around a single one, if time allows."""
     page = of_group.source.page_size_bytes
     more = [isqrt(a * b) // page * page for a, b in pairwise(measured)]
     if len(measured) == 1:
@@ -86,9 +86,9 @@ def _sizes(of_group: Target, measured: Sequence[int]) -> list[int]:
 
 
 def _predicted(of_group: Target, size_bytes: int, watch: Watch) -> OtherPool | None:
-    """Return the reads of a pool; None for one that this server cannot have.
+    """Return the reads of a pool; None for a pool that this server cannot have.
 
-    For the traced run's own pool, raises the SpecError or DataFileError instead.
+    For the traced run's own pool, raise SpecError or DataFileError instead of returning None.
     """
     try:
         return predict_pool(of_group, size_bytes, lambda: watch("", 0.0))

@@ -1,8 +1,8 @@
 """Predicts the reads and writes of other settings from one traced run: a replay of its accesses for each point.
 
-A pool's frames follow from its bytes by the server's arithmetic, times the share of such frames that the traced engine
-counted. This file knows no engine: a model's declaration has that arithmetic, the settings that the model obeys, and
-the cases where it must not be believed.
+A pool's frames are computed from its bytes as the server does it, and corrected by the ratio of counted to computed
+frames in the traced run. This file knows no engine: a model's declaration has the server's arithmetic, the model's
+settings, and the reasons to doubt it.
 """
 
 from __future__ import annotations
@@ -46,14 +46,14 @@ LARGEST_POOL = 1 << 28
 YARDSTICK = "lru"
 FLOOR = "opt"
 UNFILLED_LIMIT = 0.2
-"""How much of the filling that a model needs may be missing before the window, as a share of what the window fills.
+"""How much of the filling that a model needs before the window may be missing, relative to the filling in the window.
 Within this limit predictions were within 3.5 % (docs/prediction.md)."""
 _HIDDEN_LIMIT = 0.001
 
 
 @dataclass(frozen=True)
 class Clock:
-    """Factors by which the traced run's time is stretched: before its window, and in it."""
+    """Factors by which a replay stretches the traced run's time: before its window, and in it."""
 
     before: float = 1.0
     within: float = 1.0
@@ -61,23 +61,23 @@ class Clock:
 
 AS_TRACED = Clock()
 CLOCKS = {"half the time": Clock(0.5, 0.5), "twice the time": Clock(2.0, 2.0)}
-"""The speeds besides the run's own at which accesses are replayed if a setting makes reads depend on speed."""
+"""The further speeds at which accesses are replayed if a setting makes reads depend on the run's speed."""
 _AS_TRACED_COUNTERS = ("transactions_committed", "transactions_rolled_back", "rows_returned", "page_gets")
-"""Counters of the traced window that no pool changes."""
+"""Counters of the traced window that do not depend on the pool."""
 _SLOWEST = 10.0
-"""The largest factor between the rough time of a point and the trace's; that time is not a prediction."""
+"""The largest factor between a point's estimated time and the trace's. This time is not a prediction."""
 
 
 @dataclass(frozen=True)
 class Predicted:
-    """A predicted run, in addition to its entry in the plan."""
+    """The results of a predicted run that its entry in the plan lacks."""
 
     prediction: Prediction
     warm_up: WarmUp | None
     actual: Mapping[str, Value]
-    """Values of settings that were left to the engine and that the model does not obey, by name."""
+    """Name -> value of settings that were left to the engine and that the model lacks."""
     counted: Sequence[tuple[str, str, float | None]]
-    """Metrics of the window besides the model's counts, with subject and change; None if unknown."""
+    """(metric, subject, change) of the window's metrics except the model's counts; the change is None if unknown."""
 
 
 @dataclass(frozen=True)
@@ -88,17 +88,17 @@ class Target:
     manager: BufferManager
     plan: Plan
     verdicts: tuple[Verdict, ...]
-    """The source's verdicts, which hold at every point."""
+    """The doubts about the source, which hold at every point."""
     seen: Traced
-    """The facts about the source that the model may use."""
+    """The facts about the traced run that the model may use."""
     own: Replayed
     """The model's counts at the traced run's own point."""
     writing: Writing = None
-    """How the source's server wrote dirty pages, or why that is unknown; None if the model knows no writes."""
+    """How the traced run's server wrote dirty pages, or why that is unknown; None if the model has no writes."""
 
     @property
     def identity(self) -> dict[str, Any]:
-        """Return all that decides the predictions besides experiment and plan."""
+        """Return everything that determines the predictions, except experiment and plan."""
         return {
             "run_id": self.traced.run_id,
             "page_trace_sha256": self.traced.page_trace_sha256,
@@ -113,7 +113,7 @@ class Target:
 
     @property
     def host(self) -> dict[str, Any]:
-        """Return the description of the traced run's host, without its noise."""
+        """Return the description of the traced run's host, without its noise floor."""
         return {key: told for key, told in self.source.folder.host.items() if key != "noise"}
 
     def described(self, _planned: PlannedRun, _point: GridPoint) -> dict[str, Any]:
@@ -136,7 +136,7 @@ class Target:
 
     @property
     def prediction_bytes(self) -> int:
-        """Return the bytes of memory that the prediction of one point takes besides the trace, at most."""
+        """Return the most memory, in bytes, that the prediction of one point takes, without the trace."""
         source, page = self.source, self.source.trace.columns["page"]
         points = [(_pool_bytes(source, point), point.label) for point in self.plan.points]
         frames = max(max(_frames(source, self.manager, *point)) for point in points)
@@ -147,14 +147,14 @@ class Target:
     ) -> Replayed:
         """Return the model's counts with a pool and its settings. Raises DataFileError, and any error of `check`.
 
-        Pages stay dirty up to `limit`; without one, up to the first of the pool's own limits.
+        `limit` decides how long pages stay dirty; the default is the first of the pool's own limits.
         """
         limit = limit or next(iter(self.limits(pool)), None)
         settings = {**self.manager.settings(self.seen, pool), **(limit.settings if limit else {})}
         return replay(self.source, self.manager.name, settings, pool.frames, check, clock)
 
     def limits(self, pool: Pool) -> Sequence[Limit]:
-        """Return the limits up to which pages stay dirty in a pool: none if the model knows no writes of this run."""
+        """Return the limits of how long pages stay dirty in a pool; () if the model has no writes for this run."""
         return limits(self.writing_of(pool), pool.frames, self.seen.pool.frames, self.own)
 
     def writing_of(self, pool: Pool) -> Writing:
@@ -164,7 +164,7 @@ class Target:
 
     @cached_property
     def traced(self) -> TracedRun:
-        """The facts about the traced run that a predicted run stores."""
+        """Return the facts about the traced run that a predicted run stores."""
         source, written = self.source, self.source.edges.change("pages_written").value
         knows_writes = isinstance(self.writing, Flushing | DirtyBuffers)
         return TracedRun(
@@ -185,12 +185,12 @@ class Target:
 
 
 def target(source: Source, overrides: Overrides, stored: Experiment | None = None) -> Target:
-    """Return the points of the source's experiment with the changes of the command line, each to be predicted once.
+    """Return the points of the source's experiment, as changed by the command line, each to be predicted once.
 
     With `stored`, the experiment of a resumed sweep, return the points of that experiment.
 
-    Raises SpecError for a server without a model, for a setting that the model does not obey, and for an impossible
-    pool; DataFileError for a run that cannot be replayed.
+    Raises SpecError for a server without a model, for a setting that the model lacks, and for an impossible pool.
+    Raises DataFileError for a run that cannot be replayed.
     """
     manager = manager_of(source.server, str(source.folder.path))
     plan = _plan(source, manager, overrides, stored)
@@ -198,7 +198,7 @@ def target(source: Source, overrides: Overrides, stored: Experiment | None = Non
     none = {name: column[:0] for name, column in source.trace.columns.items()}
     for point in plan.points:
         pool = _pool(source, manager, point)
-        # Settings that this run cannot have had are refused at once.
+        # Replay nothing, so that the core refuses at once settings that this run cannot have had.
         _play(source, manager.name, manager.settings(seen, pool), pool.frames, none, (0, 0, 0), {})
     writing = manager.writing(seen) if manager.writing else None
     settings = dict(manager.settings(seen, seen.pool))
@@ -209,10 +209,10 @@ def target(source: Source, overrides: Overrides, stored: Experiment | None = Non
 
 
 def predict(target: Target, point: GridPoint, check: Callable[[], None]) -> Prediction:
-    """Return the model's counts at a point, with those of the yardstick (LRU) and of the floor (OPT).
+    """Return the counts at a point of the model, and for comparison those of LRU and of OPT, the lower bound.
 
-    Calls `check` before each replay, and ten times a second while it lasts. Raises DataFileError for a trace that
-    cannot be replayed, and the errors of `check`.
+    Calls `check` before each replay, and ten times a second during it. Raises DataFileError for a trace that cannot be
+    replayed, and the errors of `check`.
     """
     source, manager = target.source, target.manager
     pool_bytes = _pool_bytes(source, point)
@@ -244,7 +244,7 @@ def predict(target: Target, point: GridPoint, check: Callable[[], None]) -> Pred
 
 
 def predict_pool(target: Target, pool_bytes: int, check: Callable[[], None]) -> OtherPool:
-    """Return the model's reads with another pool and the traced run's other settings, without a yardstick.
+    """Return the model's reads with another pool and the traced run's other settings, without LRU and OPT.
 
     Raises the errors of `predict`, and SpecError for an impossible pool.
     """
@@ -270,8 +270,8 @@ def replay(
 ) -> Replayed:
     """Return the counts of the model `manager` in the source's window. `clock` stretches the times of the traced run.
 
-    Calls `check` at first, and ten times a second. Raises DataFileError for a run that cannot be replayed, and the
-    errors of `check`.
+    Calls `check` at the beginning, and then ten times a second. Raises DataFileError for a run that cannot be replayed,
+    and the errors of `check`.
     """
     check()
     trace = source.trace
@@ -289,9 +289,9 @@ def _play(
     rows: tuple[int, int, int],
     further: Mapping[str, Any],
 ) -> Replayed:
-    """Play a part of the trace; `rows`: the first row of the load, the first of the window, the first after it.
+    """Replay a part of the trace. `rows` are the first row of the load, of the window, and after the window.
 
-    Raises DataFileError when the core refuses the settings or the columns.
+    Raises DataFileError if the core refuses the settings or the columns.
     """
     try:
         load, first, end = rows
@@ -356,7 +356,7 @@ def _plan(source: Source, manager: BufferManager, overrides: Overrides, stored: 
     """Return the points asked for, one run each. Percentages mean the same bytes as in the source's sweep.
 
     Raises DataFileError for an experiment.toml of the sweep that cannot be used. Raises SpecError for a setting that
-    the model does not obey, and for an impossible point.
+    the model lacks, and for an impossible point.
     """
     toml, where = source.folder.experiment_toml, str(source.folder.path / "experiment.toml")
     try:
@@ -378,7 +378,7 @@ def _plan(source: Source, manager: BufferManager, overrides: Overrides, stored: 
 def _require_known(
     source: Source, manager: BufferManager, overrides: Overrides, base: Experiment, experiment: Experiment
 ) -> None:
-    """Refuse settings that are neither the source's nor obeyed by the model. Raises SpecError, which names each."""
+    """Raise SpecError, which names each, for settings that differ from the source's and that the model lacks."""
 
     def ran(name: str) -> str:
         return source.run.point.swept.get(name) or source.setting(name).asked or str(base.asked.get(name, ""))
@@ -396,10 +396,10 @@ def require_known(
     who: str,
     where: str,
 ) -> None:
-    """Refuse settings that were set or swept and that nothing obeys. Raises SpecError, which names each.
+    """Raise SpecError, which names each of them, for settings that were set or swept but have no effect.
 
-    `ran` returns the value that a setting has without the flags; asking for that value is allowed. `who` obeys the
-    `known` settings. `where` is the place of settings that no flag names.
+    `ran` returns the value that a setting has without the flags; asking for that value is allowed. `who`, in words, has
+    the `known` settings. `where` is the place in the message of settings that no flag names.
     """
     flags = {name: f"--set {name}={value}" for name, value in overrides.set_knobs}
     flags |= {name: f"--sweep {name}={','.join(values)}" for name, values in overrides.sweep}
@@ -422,9 +422,9 @@ def _pool_bytes(source: Source, point: GridPoint) -> int:
 
 
 def _frames(source: Source, manager: BufferManager, pool_bytes: int, label: str) -> tuple[int, int]:
-    """Return the frames of a pool, as the source's engine counts them, and as its bytes divided by the page size.
+    """Return the frames of a pool as the source's engine would count them, and the pool's bytes / page size.
 
-    Raises SpecError for a pool without frames, and for one that is too large.
+    Raises SpecError for a pool without frames, and for a pool that is too large.
     """
     nominal, by_server = pool_bytes // source.page_size_bytes, partial(manager.frames, source.server)
     page_bytes = source.page_size_bytes
@@ -446,7 +446,7 @@ def _pool(source: Source, manager: BufferManager, point: GridPoint) -> Pool:
 
 
 def _writing(source: Source, manager: BufferManager, point: GridPoint) -> Iterable[tuple[str, Native]]:
-    """Yield the settings that only writes obey and that a point has otherwise than the traced run."""
+    """Yield the settings that affect only writes and whose values at a point differ from the traced run's."""
     for name in manager.only_writes:
         planned, ran = point.settings.get(name), source.setting(name).value
         if planned and planned.value is not None and planned.value != ran:
@@ -454,12 +454,12 @@ def _writing(source: Source, manager: BufferManager, point: GridPoint) -> Iterab
 
 
 def _values(source: Source, manager: BufferManager, point: GridPoint | None) -> dict[str, int]:
-    """Return the settings that the model obeys: at a point, or without one in the traced run."""
+    """Return the values of the model's settings at a point, or, without a point, in the traced run."""
     return {name: _value(source, point, name, default) for name, default in manager.defaults.items()}
 
 
 def _value(source: Source, point: GridPoint | None, name: str, default: int) -> int:
-    """Return a setting at a point, or without one in the traced run; a setting left to the server has its default."""
+    """Return a setting's value at a point, or, without a point, in the traced run; `default` if left to the server."""
     planned, ran = point.settings.get(name) if point else None, source.setting(name)
     if planned and planned.value is not None:
         return planned.number
@@ -468,9 +468,9 @@ def _value(source: Source, point: GridPoint | None, name: str, default: int) -> 
 
 
 def _at_speeds(target: Target, pool: Pool, found: Replayed, check: Callable[[], None]) -> dict[str, Replayed]:
-    """Return the replays with the pool by name: in the trace's time, in half and in twice that time.
+    """Return name of a speed -> replay with the pool: in the trace's time, in half and in twice that time.
 
-    Also in the point's rough time, if that can be estimated (`_rough_clock`).
+    A further replay is in the point's estimated time, if there is one (`_rough_clock`).
     """
     clocks = dict(CLOCKS)
     if rough := _rough_clock(target, found):
@@ -480,15 +480,15 @@ def _at_speeds(target: Target, pool: Pool, found: Replayed, check: Callable[[], 
 
 
 def _before(found: Replayed) -> int:
-    """Return how many pages the replay brought into the pool before the window."""
+    """Return the number of pages that entered the pool before the window."""
     return found.brought_in_since_start - found.brought_in
 
 
 def _rough_clock(target: Target, found: Replayed) -> Clock | None:
-    """Return the estimated factors of the run's time at a point: more reads take longer, and fewer save time.
+    """Return rough factors for the run's time at a point: more reads take longer, and fewer save time.
 
-    They only show whether speed matters, and are not a prediction. The result is None if the run did not measure how
-    long a read takes, or if transactions arrive at a fixed rate.
+    They only show whether speed matters, and are not a prediction. The result is None if the run did not measure the
+    time of a read, or if transactions arrive at a set rate.
     """
     source, own = target.source, target.own
     if source.read_us is None or source.run.load.mode == "open":
@@ -505,7 +505,7 @@ def _rough_clock(target: Target, found: Replayed) -> Clock | None:
 
 
 def depends_on_speed(why: str, replays: Mapping[str, Replayed], transactions: int) -> Verdict | None:
-    """Return the doubt about reads if replays at several speeds do not agree; None if they do."""
+    """Return a doubt about the reads if replays at several speeds disagree; None if they agree."""
     reads = [one.reads for one in replays.values()]
     if not _differ(max(reads), min(reads), SPEED_LIMIT):
         return None
@@ -585,7 +585,7 @@ def not_compared(manager: BufferManager, server: Server) -> Iterable[Verdict]:
 
 
 def presumed_otherwise(presumes: Mapping[str, Value], ran: Callable[[str], Value]) -> Iterable[Verdict]:
-    """Yield the doubt about each setting that the model takes to have another value than the run had."""
+    """Yield a doubt for each setting for which the model assumes another value than the run had."""
     for name, presumed in presumes.items():
         value = ran(name)
         if value is not None and value != presumed:

@@ -1,4 +1,4 @@
-"""Reads the run from which others are predicted: its page trace, its pool, and its engine's counts."""
+"""Reads the traced run that predictions start from: its page trace, its pool, and its engine's counts."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ RECORD_AGAIN = "record it again: bufferlab run ... --probe page-trace"
 
 @dataclass(frozen=True)
 class Source:
-    """A traced run from which other runs are predicted, with its pool and its engine's counts."""
+    """A traced run that predictions start from, with its pool and its engine's counts."""
 
     trace: RunTrace
     folder: SweepFolder
     server: Server
     pool_bytes: int
     frames: int
-    """The pool's frames as the engine counted them; not always the pool's bytes divided by the page size."""
+    """The pool's frames as the engine counted them. They may differ from the pool's bytes divided by the page size."""
     page_size_bytes: int
     edges: Window
     read_us: float | None
-    """The mean time of a device's read in the window, in us; None if it was not sampled."""
+    """The mean time of a read of the device in the window, in microseconds; None if it was not sampled."""
 
     @property
     def run(self) -> Run:
@@ -44,11 +44,11 @@ class Source:
         return self.trace.record.run
 
     def setting(self, name: str) -> StoredSetting:
-        """Return a setting of the run; an empty one if the run has none of that name."""
+        """Return a setting of the run; an empty one if the run has no setting of that name."""
         return self.run.settings.get(name, StoredSetting())
 
     def seen(self, values: Mapping[str, int]) -> Traced:
-        """Return the facts about this run that a model may use; `values` are the settings that the model obeys."""
+        """Return the facts about this run that a model may use; `values` are the values of the model's settings."""
         return Traced(
             server=self.server,
             pool=Pool(self.frames, values),
@@ -84,15 +84,15 @@ class Source:
 
 
 def _is_whole(value: Value) -> TypeGuard[int | str]:
-    """Return whether a stored value is a whole number, also as the text that a server shows."""
+    """Return whether a stored value is a whole number, or the text of one, as servers show it."""
     return type(value) is int or (isinstance(value, str) and value.isdecimal())
 
 
 def read(path: Path) -> Source:
-    """Return the traced run of a run's folder or a sweep folder.
+    """Return the traced run in a run's folder or a sweep folder.
 
-    Raises DataFileError when there is none, or it is of an unknown engine, or lacks its window, its pool's size or its
-    frames: it cannot be the source of a prediction. Raises SpecError when no transaction lies in its window.
+    Raises DataFileError if there is none, or if it cannot be the source of a prediction: its engine is unknown, or it
+    lacks its window, its pool's size or its frames. Raises SpecError if its window has no transaction.
     """
     trace = page_trace.read(path)
     record, run, where = trace.record, trace.record.run, str(trace.record.folder)

@@ -1,8 +1,8 @@
-"""Predicts the pages written of a pool: one number where its dirty pages reach the age that the traced run held.
+"""Predicts the pages that a pool writes: one number, or a range with two ends.
 
-In a larger pool of InnoDB fewer dirty pages are written for their frames, and more of them reach the age at which the
-page cleaner writes them, so that the age rises. How far it rises depends on the load's speed: the prediction has two
-ends. So has that of another pool of PostgreSQL, whose checkpoints go by the clock.
+In a larger pool of InnoDB fewer dirty pages are written to free their frames, and more of them reach the age at which
+the page cleaner writes them, so that this age rises. How far it rises depends on the load's speed: the prediction has
+two ends. So has the prediction for another pool of PostgreSQL, because checkpoints follow the clock.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from bufferlab.results.predicted_writes import WIDEST, PredictedWrites, WritesDo
 Writing = Flushing | DirtyBuffers | SameWrites | str | None
 """How a traced run wrote pages, or the reason why that is unknown; None for a model without writes."""
 _LEAST_CHECKPOINTS = 3
-"""The checkpoints of a window from which on it hardly matters where in a checkpoint the window begins."""
+"""The number of checkpoints in a window from which on it hardly matters at which moment of one the window begins."""
 _FEW_BY_CHECKPOINTS = 0.02
-"""The share of checkpoints' pages up to which speed hardly matters: other processes write what checkpoints leave."""
+"""The share of pages written by checkpoints up to which speed hardly matters: other processes write the rest."""
 _NO_LIMIT = (
     "dirty pages of a larger pool grow older before they are written, and the traced run wrote too few of them for "
     "their age to tell how old"
@@ -31,13 +31,12 @@ _NO_LIMIT = (
 
 
 def limits(writing: Writing, frames: int, traced_frames: int, own: Replayed | None) -> Sequence[Limit]:
-    """Return the limits up to which pages stay dirty in a pool: none, one, or two.
+    """Return the limits of how long pages stay dirty in a pool: none, one, or two.
 
-    InnoDB has two in a larger pool, and with another redo log.
+    InnoDB has two in a larger pool, and with another redo log. PostgreSQL has one here; its second limit follows from
+    the reads of a replay (`written`).
 
-    PostgreSQL's other limit follows from the reads of a replay (`written`).
-
-    `own` is the replay of the traced run's own point; None for this replay itself.
+    `own` is the replay of the traced run's own point; None while that replay itself is made.
     """
     if isinstance(writing, DirtyBuffers):
         return (writing.own,)
@@ -56,10 +55,10 @@ def written(
     found: Replayed | None,
     at_limit: Callable[[Limit], Replayed],
 ) -> PredictedWrites | None:
-    """Return the writes with a pool of `frames` and its limits; None if the model knows no writes.
+    """Return the predicted writes of a pool with `frames` frames; None if the model has no writes.
 
-    `found` is the replay with the first of the limits; None if it depends on the speed of the run. `at_limit` replays
-    the pool with another limit.
+    `of_pool` are the pool's limits. `found` is the replay with the first of them; None if reads depend on the speed of
+    the run. `at_limit` replays the pool with another limit.
     """
     if writing is None:
         return None
@@ -99,7 +98,7 @@ def written(
 def _by_speed(
     writing: DirtyBuffers, traced: TracedRun, frames: int, found: Replayed, at_limit: Callable[[Limit], Replayed]
 ) -> list[WritesEnd]:
-    """Return the ends of a pool of PostgreSQL, that of the slower load first; one for the traced run's own pool."""
+    """Return the ends for a pool of PostgreSQL, that of the slower load first. The traced run's pool has one end."""
 
     def end(limit: Limit, found: Replayed) -> WritesEnd:
         return _end(limit, found).model_copy(update={"redo_bytes": max(0, writing.log_bytes(found.page_images))})
@@ -108,7 +107,7 @@ def _by_speed(
     if frames == traced.pool_frames or not traced.modelled_reads or found.reads == traced.modelled_reads:
         return [own]
     speed, limit = writing.other(found.reads / traced.modelled_reads)
-    # A slower load has more checkpoints in a transaction's time.
+    # A slower load has more checkpoints per transaction.
     if own.checkpoint_writes <= _FEW_BY_CHECKPOINTS * min(speed, 1.0) * own.pages:
         return [own]
     other = end(limit, at_limit(limit))
@@ -128,13 +127,13 @@ def _end(limit: Limit, found: Replayed) -> WritesEnd:
 
 
 def _redo_bytes(ends: Sequence[WritesEnd]) -> int | None:
-    """Return the geometric mean of the ends' bytes of log; None if these do not depend on the settings."""
+    """Return the geometric mean of the ends' log bytes; None if the ends have none."""
     found = [end.redo_bytes for end in ends if end.redo_bytes is not None]
     return round(prod(found) ** (1 / len(found))) if found else None
 
 
 def _own(traced: TracedRun) -> Iterable[WritesDoubt]:
-    """Yield the doubt that the model misses the count at the traced run's own point."""
+    """Yield a doubt if the model's writes differ from the engine's count at the traced run's own point."""
     counted, modelled, error = traced.measured_writes, traced.modelled_writes, traced.own_writes_error
     if counted is None or modelled is None or error is None:
         return
@@ -148,7 +147,7 @@ def _own(traced: TracedRun) -> Iterable[WritesDoubt]:
 
 
 def _few_checkpoints(checkpoints: float) -> WritesDoubt:
-    """Return the doubt that the window is short: checkpoints write as many pages as happen to be due in it."""
+    """Return the doubt that the window is too short: it is chance how many checkpoints' pages fall into it."""
     return WritesDoubt(
         name="few_checkpoints",
         sentence=f"the window is long enough for {checkpoints:.2g} checkpoints, so that the pages they write depend on "
@@ -157,7 +156,7 @@ def _few_checkpoints(checkpoints: float) -> WritesDoubt:
 
 
 def _wide(ends: list[WritesEnd], traced: TracedRun, depends_on: str) -> WritesDoubt | None:
-    """Return the doubt that the device decides the writes: the ends are too far apart for a prediction."""
+    """Return a doubt if the ends are too far apart for a prediction, because the device's speed decides; else None."""
     least, most = min(ends, key=_pages), max(ends, key=_pages)
     if most.pages <= max(WIDEST * least.pages, least.pages + FEW_READS):
         return None

@@ -25,8 +25,8 @@ from bufferlab.stats.verdict import SweepVerdict
 from bufferlab.units import format_bytes, readable
 from bufferlab.workloads import registry as workloads
 
-#: The name of the check for other settings that the server changed because of a swept one. Readers must know them, but
-#: they put no number in doubt.
+#: The check that lists settings which the server changed by itself because a swept setting changed. Readers should know
+#: of them, but they put no number in doubt.
 _CONFOUNDED = "no_confounds"
 _SMOKE = "This is a smoke size: it shows that everything runs; its warm-ups are too short to believe its numbers."
 #: The least share of misses served by the write-ahead log that the limits mention.
@@ -48,7 +48,7 @@ _KNOB_WORDS = {
 
 
 def answer(analysis: Analysis, metric: str | None = None) -> str:
-    """Return the sweep's answer in sentences on `metric`, without it on what its axis asks for or on its headline."""
+    """Return the sweep's answer in sentences on `metric`; without it, on the axis's question or the headline."""
     said = _answer(analysis, metric)
     return f"{said} {_SMOKE}" if analysis.is_smoke and analysis.runs else said
 
@@ -73,7 +73,7 @@ def _doubt(analysis: Analysis, metric: str) -> Iterator[str]:
 
 
 def _without_figures(analysis: Analysis, metric: str) -> str:
-    """Return a sentence on a sweep without figures: predictions before any run, or why its runs failed."""
+    """Return a sentence on a sweep without measured numbers: its predictions before any run, or why its runs failed."""
     failed = [record for point in analysis.points for record in point.failures]
     ended_badly = any(record.run.status == "failed" for record in failed)
     if not analysis.runs and not ended_badly and (told := _predicted(analysis)):
@@ -140,7 +140,7 @@ def banners(analysis: Analysis) -> list[Banner]:
 
 
 def _failed_checks(analysis: Analysis) -> Banner:
-    """Return a banner with the number of failed checks, the numbers that they put in doubt, and those that stand."""
+    """Return a banner with the failed checks, the numbers that they put in doubt, and the numbers not affected."""
     failed = numbers_in_doubt.failed(analysis.checks)
     made = sum(check.status != "not_applicable" for check in analysis.checks)
     said = [f"{len(failed)} of {words.plural(made, 'check')} failed."]
@@ -222,10 +222,10 @@ def _of_group(analysis: Analysis, group: Group, metric: str) -> str | None:
 
 
 def _count(analysis: Analysis, group: Group, metric: str) -> Iterator[str]:
-    """Yield a sentence on one count that the workload compares, if `metric` is a time or rate: counts repeat better.
+    """If `metric` is a time or rate, yield a sentence on one count that the workload compares: counts scatter less.
 
-    Of several counts, those without a doubt come first, then those with a resolved change from the first point to the
-    last, then those of the database: the device's counts include requests of other programs.
+    If there are several counts, prefer those without a doubt, then those with a resolved change from the first point to
+    the last, then those of the database: the device's counts include requests of other programs.
     """
     if not analysis.metric(metric).is_timed:
         return
@@ -242,7 +242,7 @@ def _count(analysis: Analysis, group: Group, metric: str) -> Iterator[str]:
 
 
 def _alike(analysis: Analysis, group: Group) -> Iterator[str]:
-    """Yield sentences on neighbouring points whose settings differ as asked, but were the same as run."""
+    """Yield sentences on neighbouring points that asked for different settings, but ran with the same ones."""
     for a, b in pairwise([point for point in group.points if point.ok]):
         if analysis.ran_alike(a, b):
             asked, ran = analysis.short_label(a), _place(analysis, b)
@@ -275,8 +275,8 @@ def _sentence(analysis: Analysis, points: list[PointRuns], metric: str, found: S
         resolved = f"; {sum(step.resolved for step in found.steps)} of {len(found.steps)} steps are resolved"
         every, tail = (" at every step", "") if shape.endswith("every_step") else ("", resolved)
         every = every if len(found.steps) > 1 else ""
-        # The change from first to last point may be unresolved although every step is resolved: it has no interval if
-        # all blocks gave the same change.
+        # If all blocks gave the same change from first to last point, that change has no interval, and so is not
+        # resolved, even if every step is.
         whole = f", {words.change(span, unit)} {more}" if span.resolved else ""
         return f"{title} {verb}{every} {route}: {ends}{whole}{tail} ({basis})."
     steps = [
@@ -304,7 +304,7 @@ def _sentence(analysis: Analysis, points: list[PointRuns], metric: str, found: S
 
 
 def _basis(analysis: Analysis, metric: str, found: SweepVerdict, runs: Sequence[int]) -> str:
-    """Return the words on the evidence for a claim: the sweep's own intervals, or the known scatter of its counts.
+    """Return in words the evidence for a claim: the sweep's own intervals, or the known scatter of its counts.
 
     `runs` are the numbers of runs of the points, the smallest first.
     """
@@ -357,7 +357,7 @@ def _knob(analysis: Analysis) -> str:
 
 
 def _place(analysis: Analysis, point: PointRuns) -> str:
-    """Return the value of a point as asked and as run: "5 % (8.5 MiB)"."""
+    """Return a point's value on the axis as asked for, then as it ran in brackets: "5 % (8.5 MiB)"."""
     asked, _, actual = analysis.tick(point).partition("\n")
     return f"{asked} ({actual})" if actual else asked
 

@@ -68,7 +68,7 @@ def build(sweep: SweepFolder) -> Report:
 
 
 def of_analysis(analysis: Analysis) -> Report:
-    """Return the report of a sweep whose samples have been read."""
+    """Return the report of a sweep whose samples the analysis has already read."""
     sweep = analysis.sweep
     found = summaries(analysis)
     first, generated = _first(analysis), without_run(analysis)
@@ -101,18 +101,18 @@ def of_analysis(analysis: Analysis) -> Report:
 
 @dataclass(frozen=True)
 class _First:
-    """The blocks next to the answer: a figure, and the steps of the headline metric, a chapter's table, or both."""
+    """The parts next to the answer: a figure, with the headline metric's steps, a chapter's table, or both."""
 
     figure: Figure | None
     chapters: tuple[Section, ...]
     steps: Table | None = None
     lead: str = ""
     headline_figure: Figure | None = None
-    """The headline metric's figure, if a chapter's figure stands first; else None."""
+    """The headline metric's figure, if a chapter's figure replaces it next to the answer; else None."""
 
 
 def _first(analysis: Analysis) -> _First:
-    """Return the blocks next to the answer: those of the chapter that answers the sweep's question, if there is one.
+    """Return the figures and tables next to the answer: those of the chapter that answers the sweep's question, if any.
 
     Otherwise they are the headline metric's figure and steps.
     """
@@ -135,7 +135,7 @@ def _first(analysis: Analysis) -> _First:
 
 
 def _linear(analysis: Analysis) -> Figure | None:
-    """Return the headline metric's figure with linear axes; None if its figure has a linear vertical axis."""
+    """Return the headline metric's figure with linear axes; None if its usual figure is already linear vertically."""
     shown = engines.chapters(analysis.engine).figure(analysis) or analysis.headline
     values = [value for point in analysis.points for _, _, value in point.values(shown)]
     if not values or not reads_better_on_a_log_axis(values):
@@ -160,7 +160,7 @@ def _sections(analysis: Analysis, first: _First) -> tuple[Section, ...]:
         shown = tuple(block for block in blocks if isinstance(block, Figure) or (block and block.rows))
         return Section(id, title, intro, shown, folded)
 
-    # A bare file has no pages, pool or commits, but its own chapter.
+    # A sweep on a bare file has no pages, pool or commits. It has a chapter of its own in place of these tables.
     has_pool = all(run.engine.pool for run in analysis.runs)
     was_measured = not predictions(analysis)
     per_second_figure = analysis.work_per_s.replace("_", "-")
@@ -214,7 +214,7 @@ def _sections(analysis: Analysis, first: _First) -> tuple[Section, ...]:
 
 
 def _opened(sections: Sequence[Section], lead: str) -> tuple[Section, ...]:
-    """Return the sections with at most the first table of each unfolded, so that the page stays short.
+    """Return the sections with all tables folded except, at most, the first one of each, so that the page stays short.
 
     The answering table, failed runs and failed checks are never folded. Others are unfolded while _OPEN_ROWS allows it.
     """

@@ -1,7 +1,7 @@
 """Writes the tables of a report as CSV files: tables/<id>.csv, and figures/<id>.csv for the numbers of each figure.
 
-Cells have the text of the page, but a mean and the two ends of its interval have separate columns. tables/summary.csv
-has every mean unrounded, as in summary.parquet.
+Cells have the text of the HTML page, but a mean and the two ends of its interval have separate columns.
+tables/summary.csv has every mean unrounded, as in summary.parquet.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _INTERVAL = re.compile(
     r"(?P<high>[−-]?[\d.,]+)(?P<high_unit> [KMGT]?i?B)?\)(?P<share> %)?"
 )
 _NUMBER = re.compile(r"[+−-]?\d[\d,]*(\.\d+)?( %)?")
-#: A cell that a spreadsheet would take for a formula. A change in per cent, such as "+5 %", is none.
+#: A cell that a spreadsheet would take for a formula. A change in per cent, such as "+5 %", does not match.
 _FORMULA = re.compile(r"[=@]|[+-].*(\w\(|[|!])", re.DOTALL)
 _UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
 _SUMMARY = ("point_index", "point_label", "metric", "statistic", "value", "ci_low", "ci_high", "n", "unit")

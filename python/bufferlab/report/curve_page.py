@@ -37,12 +37,12 @@ _GUIDE = (
 #: The number of sizes at which the line of the curve is drawn; more would look the same.
 _DRAWN = 400
 _FIRST_DRAWN = 0.01
-"""The share of the pages at which the line begins: that of the first dot, because dots set the ends of the axes."""
+"""The smallest drawn pool, as a share of all pages. The first dot is there too, because dots set the axes' ends."""
 
 
 @dataclass(frozen=True)
 class CurvePool:
-    """A pool of a curve."""
+    """One pool size of a curve."""
 
     pool_pages: int
     lru_misses: int
@@ -50,7 +50,7 @@ class CurvePool:
 
 @dataclass(frozen=True)
 class OfTable:
-    """The gets of a table or index, and its misses in the order of the pools."""
+    """A table's or index's gets (page accesses), and its misses at each pool size."""
 
     accesses: int
     misses: tuple[int, ...]
@@ -58,7 +58,7 @@ class OfTable:
 
 @dataclass(frozen=True)
 class WorkingSet:
-    """The pages touched in a part of the trace, by the end of that part."""
+    """The number of pages touched in one part of the trace, with the time at which the part ends."""
 
     end_s: float
     pages: int
@@ -145,7 +145,7 @@ def _result(
 
 
 def _beside(curve: MissCurve, measured: MeasuredPool, page_size_bytes: int | None) -> str:
-    """Return words on the misses that the run counted, and the misses of LRU at the same size."""
+    """Return in words the misses that the run counted, and the misses of LRU with a pool of the same size."""
     misses = int(curve.misses[min(measured.pages, curve.pages)])
     return (
         f"the run's pool of {pool(measured.pages, page_size_bytes)} missed {measured.misses:,} times, "
@@ -164,7 +164,7 @@ def _by_object(objects: Mapping[str, Sequence[int]], sizes: Sequence[int], page_
 
 
 def answer(curve: MissCurve, page_size_bytes: int | None) -> str:
-    """Return the answer: the curve's knee, its step, or that it has neither; and the misses that no pool avoids."""
+    """Return the answer: the curve's knee, its step, or that it has neither; and the misses that remain in any pool."""
     whole = _ratio(curve, curve.pages) if curve.misses[-1] else "none"
     knee, step = curve.knee_pages, curve.step
     if knee:
@@ -274,7 +274,7 @@ def _figure(curve: MissCurve, page_size_bytes: int | None, measured: MeasuredPoo
         x_label="Buffer pool" if page_size_bytes else "Buffer pool (pages)",
         y_label="Gets missed (%)",
         series=tuple(series),
-        # On a logarithmic axis the knee, the size at which the curve is farthest below its chord, would be invisible.
+        # The knee is the size at which the curve is farthest below its chord. A logarithmic axis would hide it.
         x_is_log=False,
         y_is_log=False,
         x_in_bytes=page_size_bytes is not None,

@@ -64,7 +64,7 @@ def failed_checks(checks: Sequence[Check]) -> Table | None:
 def failure_table(analysis: Analysis) -> Table | None:
     """Return the table of the reasons why runs did not end well, each with its points.
 
-    The result is None if all runs ended well, and if all failed for one reason, because then the answer has that.
+    The result is None if all runs ended well, and also if all failed for the same reason, which the answer then gives.
     """
     runs_of: dict[str, list[PointRuns]] = {}
     for point in analysis.points:
@@ -188,10 +188,10 @@ def run_table(analysis: Analysis) -> Table:
             run.point.label,
             str(run.block + 1),
             str(run.seed),
-            # The reasons of failed runs that were not repeated are in the table of failures.
+            # The table of failures already has the reasons of failed runs that were not repeated.
             run.status + (f": {record.reason}" if record.reason and record.run_id not in told else ""),
             warm_up.gate.replace("_", " ") if warm_up else words.NOTHING,
-            # A model knows no time.
+            # A predicted run has no times.
             words.number(warm_up.seconds if warm_up and not run.prediction else None),
             words.number(measured.seconds if measured and not run.prediction else None),
             format_count(measured.transactions) if measured else words.NOTHING,

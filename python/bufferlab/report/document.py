@@ -16,7 +16,7 @@ from bufferlab.errors import Failure
 from bufferlab.report.json_output import printed
 
 if TYPE_CHECKING:
-    # These modules import pydantic and all metrics, which making an answer does not need.
+    # At run time these imports would load pydantic and all metrics, which an answer does not need.
     from bufferlab.chapter.stopping import Reason
     from bufferlab.results.check_parts import Check
     from bufferlab.results.page_traces import Prediction, Verdict
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 Status = Literal["ok", "running", "failed", "interrupted", "lost", "cannot_say"]
 """How a command's work ended.
 
-Of a sweep: "running"; "failed" if a run failed; "interrupted" if a point has no run, or a user stopped its runs. Of a
-look at a server: "lost" if the server went away; "cannot_say" if no size of the pool could be judged.
+For a sweep: "running"; "failed" if a run failed; "interrupted" if a point has no run, or a user stopped its runs. For
+an observed server: "lost" if the server went away; "cannot_say" if no size of the pool could be judged.
 """
 
 
@@ -85,7 +85,7 @@ class PointResult:
     failures: tuple[FailedRun, ...]
     statistics: tuple[Summary, ...]
     generated: GeneratedResult | None = None
-    """The prediction of the point without any run; None for a sweep that ended without one."""
+    """The prediction of the point without any run; None for a sweep that has none."""
 
     @property
     def summaries(self) -> list[Summary]:
@@ -118,7 +118,7 @@ class PredictedRun:
     warm_up_transactions: int | None
     prediction: Prediction
     error: float | None
-    """The share by which reads at the traced run's own point are off those that the engine counted; None elsewhere."""
+    """The relative error of predicted reads at the traced run's own point, by the engine's count; None elsewhere."""
 
 
 @dataclass(frozen=True)
@@ -130,13 +130,13 @@ class SweepResult:
     points: tuple[PointResult, ...]
     steps: tuple[StepResult, ...]
     stopped: Reason
-    """The reason why the sweep has no more runs; "running" if it will have more."""
+    """The reason why the sweep does no more runs; "running" if it will do more."""
     predictions: tuple[PredictedRun, ...]
     """The runs of a sweep that a model filled; empty for a measured sweep."""
 
 
 def stamped(report: Report, source: str) -> Report:
-    """Return the report with the line `source`, the origin of its numbers, under every figure."""
+    """Return the report with a line below every figure that says where its numbers come from (`source`)."""
 
     def block(one: Table | Figure) -> Table | Figure:
         return replace(one, source=source) if isinstance(one, Figure) else one
@@ -170,7 +170,7 @@ Look = Literal["", "good", "bad", "doubt", "found", "quiet"]
 
 @dataclass(frozen=True)
 class Note:
-    """A line that a terminal shows in addition to the tables. `look` decides how its lead is drawn."""
+    """A line that a terminal shows in addition to the tables. `look` decides how its first words are drawn."""
 
     lead: str
     text: str = ""
@@ -203,7 +203,7 @@ class Report:
     """The parts that a terminal shows, in order."""
     notes: tuple[Note, ...] = ()
     differs: str = ""
-    """The only setting that two sides differ in, as a sentence for a terminal; pages have a table of such settings."""
+    """A sentence for a terminal on the only setting that differs between two sides; pages have a table of settings."""
     data: Any = field(default_factory=dict, repr=False)
     """The part of --json that differs by command: a dataclass."""
 
@@ -224,7 +224,7 @@ class Report:
 
     @property
     def warnings(self) -> list[str]:
-        """Return what to read before believing the answer, in sentences."""
+        """Return the warnings that a reader should know before believing the answer, each a sentence."""
         return [banner.text for banner in self.banners]
 
     @property

@@ -1,4 +1,4 @@
-"""Sentences that answer an experiment in addition to its headline: knees, saturation, best sets, the benefit of a MiB.
+"""Sentences of an answer beyond the headline metric's: on knees, saturation, best points, and the benefit of a MiB.
 
 A sentence claims no more than its interval allows, and says so if the interval allows no claim. Numbers come from the
 chapters and `stats`, words from `words`.
@@ -21,8 +21,8 @@ from bufferlab.stats.best import BestSet, equivalence_set
 from bufferlab.stats.knee import Knee, Marginal, knee_of_curve
 from bufferlab.units import MIB, format_bytes
 
-#: The metrics that may describe a phase; the first one that its runs have does. Rates are not among them, because they
-#: need long windows.
+#: The metrics that may describe a phase, in order of preference: the first one that its runs have is used. Rates are
+#: not among them, because they need long windows.
 _TOLD_OF_A_PHASE = (
     "read_bytes_per_row",
     "reads_per_row",
@@ -39,12 +39,12 @@ def instead(analysis: Analysis) -> str:
 
     They are on knees, rates that were served, peaks of throughput, or what the engine's chapters find.
     """
-    # With too few blocks the headline's sentence remains, which gives the reason why nothing is claimed.
+    # With too few blocks the headline's sentence stays: it gives the reason why nothing is claimed.
     if analysis.too_few_blocks:
         return ""
     if own := engines.chapters(analysis.engine).answer(analysis):
         return " ".join(own)
-    # The predicted knee is compared with a measured one, which predicted runs lack.
+    # The sentence compares a predicted with a measured knee, which a predicted sweep lacks.
     knees = found_knees(analysis) if not any(run.run.prediction for run in analysis.runs) else []
     found = [_knee(one) for one in knees] or [_saturation(one) for one in saturation(analysis)]
     if asks_for_throughput(analysis):

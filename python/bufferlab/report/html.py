@@ -23,16 +23,16 @@ if TYPE_CHECKING:
     from bufferlab.results.store import SweepFolder
 
 _HALF_SHEET = 100
-"""The characters of a row, at the size of tables in print, that half of a sheet's width holds."""
+"""The number of characters that fit half of a sheet's width, at the font size of printed tables."""
 _GAP = 2
-"""The characters that the gap after a column takes."""
+"""The width of the gap after a column, in characters."""
 
 
 def render_html(report: Report, folder_name: str = "", made_by: str = "bufferlab report", footer: str = "") -> str:
     """Return the HTML page of a report.
 
-    Its footer names the folder of the samples (`folder_name`) and the command that makes the page again (`made_by`), or
-    is the text `footer`.
+    `footer` is the text of the page's footer. Without it, the footer names the folder of the samples (`folder_name`)
+    and the command that makes the page again (`made_by`).
     """
     from markupsafe import Markup
 
@@ -53,7 +53,7 @@ def render_html(report: Report, folder_name: str = "", made_by: str = "bufferlab
 
 @cache
 def _template() -> Template:
-    """Return the page's template, which is compiled once in a process."""
+    """Return the page's template. Each process compiles it only once."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
     environment = Environment(

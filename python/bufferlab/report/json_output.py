@@ -1,8 +1,8 @@
 """Makes the object that a command prints with --json, from the fields of dataclasses.
 
-A class that is not a dataclass, or has fields that JSON should lack, lists the names of its JSON keys in `PRINTED`.
-There `facts.version` means the attribute `version` of its attribute `facts`, under the key `version`. `ALSO_PRINTED`
-lists properties that come after the fields. A class with a method `as_dict` is printed by that.
+A class lists the names of its JSON keys in `PRINTED` if it is not a dataclass, or if JSON should not have all of its
+fields. There `facts.version` means the attribute `version` of its attribute `facts`, under the key `version`.
+`ALSO_PRINTED` lists properties that come after the fields. If a class has a method `as_dict`, that makes the object.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ FORMAT_VERSION = 3
 def printed(value: object) -> Any:
     """Return a value as JSON can hold it. Numbers are unrounded; those that JSON lacks (NaN, infinity) are None.
 
-    Raises TypeError for a class that does not say which of its attributes JSON has.
+    Raises TypeError for a class that does not say which of its attributes belong into the JSON.
 
     >>> printed({"size": math.inf, "at": Path("runs"), 50: (1, None)})
     {'size': None, 'at': 'runs', '50': [1, None]}
@@ -55,7 +55,7 @@ def printed(value: object) -> Any:
 
 
 def names_of(kind: type) -> tuple[str, ...] | None:
-    """Return the names of a class's attributes that JSON has, in order; None for a class that does not say them."""
+    """Return the names of a class's attributes that go into the JSON, in order; None for a class that lists none."""
     # Tables of run.json and plan.json are pydantic models, which have `model_fields`.
     found = getattr(kind, "PRINTED", None) or getattr(kind, "model_fields", None)
     if found is None and not is_dataclass(kind):

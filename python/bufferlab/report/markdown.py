@@ -1,6 +1,6 @@
 """Writes the report as Markdown for a repository or a ticket, with its figures as SVG files, their numbers as CSV.
 
-It has the same words and tables as the HTML page; long tables are folded. Text of a cell cannot break its table.
+It has the same words and tables as the HTML page; long tables are folded. The text of a cell cannot break its table.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The parts of a report on a predicted sweep: the origin of its numbers, the doubts, a chapter, data for programs.
+"""The parts of a report on a predicted sweep: the origin of its numbers, doubts, a chapter, and data for programs.
 
 The chapter shows the model's reads next to those of LRU. For a prediction from a trace it also shows OPT and the traced
 run's own count. A point predicted from generated accesses has several runs, and their means have intervals.
@@ -58,7 +58,7 @@ def said(analysis: Analysis) -> str | None:
 
 
 def command(analysis: Analysis) -> str | None:
-    """Return the words of the command that resumes a predicted sweep; None for a measured sweep."""
+    """Return the text of the command that resumes a predicted sweep; None for a measured sweep."""
     found = predictions(analysis)
     return None if not found else "predict RUN" if found[0][1].traced else "predict"
 
@@ -71,17 +71,17 @@ def limits(analysis: Analysis) -> list[str]:
 
 
 def doubts_of_writes(analysis: Analysis) -> list[str]:
-    """Return the reasons not to believe the predicted writes, or why there are none, each with its points."""
+    """Return why the predicted writes are doubtful or missing, each reason with its points."""
     return [f"Writes. {told}" for told in predicted_writes.why_not(predictions(analysis))]
 
 
 def doubts(analysis: Analysis) -> list[str]:
-    """Return the reasons not to believe the predictions, each in a sentence with the points for which it holds."""
+    """Return the reasons to doubt the predictions, each in a sentence with the points for which it holds."""
     return verdicts_said([(label, prediction.verdicts) for label, prediction in predictions(analysis)], "All points")
 
 
 def verdicts_said(found: Sequence[tuple[str, Sequence[Verdict]]], every: str) -> list[str]:
-    """Return each sentence of the verdicts once, after its labels; the word `every` stands for all labels."""
+    """Return each sentence of the verdicts once, after the labels of its points, or after `every` if all have it."""
     where: dict[str, dict[str, None]] = {}
     for label, verdicts in found:
         for verdict in verdicts:

@@ -1,6 +1,6 @@
 """The part of a predicted sweep's chapter on writes: a figure and a table of pages and bytes written per unit of work.
 
-Where the age of dirty pages depends on the load's speed, a pool has a range: both ends stand in the table.
+If the age of dirty pages depends on the load's speed, a pool's writes are a range, and the table has both ends.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def told_pages(writes: PredictedWrites, count: int) -> str:
 
 
 def own_point(traced: TracedRun, unit: Work) -> str:
-    """Return a sentence with the model's writes and the engine's count at the traced run's own point; "" without."""
+    """Return a sentence with the model's writes and the engine's count at the traced run's own point, or ""."""
     if traced.modelled_writes is None or traced.measured_writes is None:
         return ""
     modelled, counted = (pages / traced.work[unit] for pages in (traced.modelled_writes, traced.measured_writes))
@@ -48,7 +48,7 @@ def own_point(traced: TracedRun, unit: Work) -> str:
 
 
 def why_not(found: Iterable[tuple[str, Prediction]]) -> list[str]:
-    """Return the reasons why writes are not predicted, or not to be believed, each with its points."""
+    """Return the reasons why predicted writes are missing or doubtful, each with its points."""
     where: dict[str, dict[str, None]] = {}
     told = [(label, one.writes) for label, one in found if one.writes]
     for label, writes in told:
@@ -104,7 +104,7 @@ def _cells(label: str, prediction: Prediction, writes: PredictedWrites, unit: Wo
 
 
 def figure(analysis: Analysis, unit: Work) -> Figure | None:
-    """Return the figure of predicted writes over the points; None unless they differ in exactly one number."""
+    """Return the figure of predicted writes over the points; None unless the points differ in exactly one number."""
     axis = Axis.of(analysis, analysis.points)
     if len(analysis.groups) > 1 or not axis.is_numeric:
         return None

@@ -25,8 +25,8 @@ _IO = ("reads", "misses", "writes", "read_bytes", "write_bytes")
 def step_table(analysis: Analysis, metrics: Sequence[str] = ()) -> Table | None:
     """Return the table of steps between neighbouring points, with the verdict on each metric; None without any.
 
-    The default is only the headline. A sweep of one block has only metrics of known scatter, because it cannot claim
-    steps of others.
+    The default is the headline alone. For a sweep of one block, the table has only metrics of known scatter: it allows
+    no claim on the steps of others.
     """
     metrics = _judged(analysis, metrics or (analysis.headline,))
     if not metrics:
@@ -47,7 +47,7 @@ def step_table(analysis: Analysis, metrics: Sequence[str] = ()) -> Table | None:
 def spans_table(analysis: Analysis) -> Table | None:
     """Return the table with the change from first to last point of each group; None without any.
 
-    It is for sweeps of several groups, which have too many steps to stand next to the figure.
+    It is for sweeps of several groups, which have too many steps for a table next to the figure.
     """
     if not _judged(analysis, (analysis.headline,)):
         return None
@@ -68,7 +68,7 @@ def spans_table(analysis: Analysis) -> Table | None:
 
 
 def _judged(analysis: Analysis, metrics: Sequence[str]) -> tuple[str, ...]:
-    """Return the metrics whose steps can be judged: all with two blocks or more, else only those of known scatter."""
+    """Return the metrics whose steps can be judged: with two blocks or more all, else only those of known scatter."""
     if len({run.run.block for run in analysis.runs}) > 1:
         return tuple(metrics)
     return tuple(metric for metric in metrics if _rests_on_known(analysis, metric))
@@ -80,7 +80,7 @@ def _rests_on_known(analysis: Analysis, metric: str) -> bool:
 
 
 def _caption(analysis: Analysis, metrics: Sequence[str], caption: str) -> str:
-    """Return the caption on intervals. It names a known scatter, if intervals rest on one, and failed checks."""
+    """Return the caption on intervals. It says whether they rest on a known scatter, and names failed checks."""
     doubted = numbers_in_doubt.caption(analysis.checks, map(analysis.metric, metrics))
     return _of_intervals(analysis, metrics, caption) + doubted
 
@@ -125,7 +125,7 @@ def main_table(analysis: Analysis) -> Table:
 
 
 def per_transaction(analysis: Analysis) -> Table | None:
-    """Return the table of counts and CPU per transaction of any type; only CPU if the main table has these counts."""
+    """Return the table of counts and CPU per transaction of any type; only of CPU if the main table has the counts."""
     metrics = ("cpu_us_per_transaction", "driver_cpu_us_per_transaction", "processor_wait_share")
     if analysis.unit_of_work == "transaction":
         title = "CPU per transaction"
@@ -150,7 +150,7 @@ def per_second(analysis: Analysis) -> Table:
 
 
 def sizes(analysis: Analysis) -> Table | None:
-    """Return the table of pool sizes as asked and as run, also as shares of the database's size; None without a pool.
+    """Return the table of pool sizes as asked for, as run, and as shares of the database's size; None without a pool.
 
     The database's sizes are those after the load and at the window's end.
     """
@@ -181,8 +181,8 @@ def sizes(analysis: Analysis) -> Table | None:
 def _frames(point: PointRuns, pool: int) -> str:
     """Return the cell with the pool's frames that the engine reported, or their range over the runs.
 
-    Runs may differ by chance: a chunk of the pool may lose a page. If the engine reports none, the frames follow from
-    the pool's bytes.
+    Runs may differ by chance: a chunk of the pool may lose a page to alignment. If the engine reports no frames, they
+    follow from the pool's bytes.
     """
     told = sorted({run.window.level("pool_frames").value or 0 for run in point.ok})
     if not told[0]:

@@ -1,6 +1,6 @@
 """Makes the answer of a sweep that still runs: the predictions, the means so far, the runs still to come.
 
-It is made between two runs and must take little time. So it draws no figure, and reads each run only once.
+It is made between two runs, so it must take little time: it draws no figure, and reads each run only once.
 """
 
 from __future__ import annotations
@@ -47,7 +47,8 @@ class Running:
 def write_page(answer: Report, sweep: SweepFolder, silence_s: float) -> None:
     """Write the page of a running sweep as report.html. It refreshes itself until the report replaces it.
 
-    A page cannot know that its sweep was killed. It says when it was written, and after which silence that is likely.
+    A page cannot know that its sweep was killed. So it says when it was written, and after how many seconds without a
+    new page (`silence_s`) the sweep has probably died.
     """
     written = f"written {datetime.now(UTC):%Y-%m-%d %H:%M:%S} UTC"
     footer = (
@@ -74,7 +75,7 @@ def _report(analysis: Analysis, seconds_left: float) -> Report:
 
 
 def _is_open(analysis: Analysis) -> bool:
-    """Return whether the sweep has not decided yet how many blocks it needs."""
+    """Return whether the sweep has yet to decide how many blocks it needs."""
     stop = analysis.sweep.stop
     return stop is not None and stop.enough is None
 

@@ -49,7 +49,7 @@ def _value(key: str, value: Any) -> str:
     if value is None:
         return "not known"
     if isinstance(value, bool):
-        # The kernel calls many virtual disks rotational, whatever their host's disk is.
+        # The kernel calls many virtual disks rotational, even if their host has an SSD.
         return ("yes" if value else "no") + (" (by the kernel)" if key == "rotational" else "")
     if key.endswith("_bytes") and isinstance(value, int | float):
         return format_bytes(value)
@@ -145,7 +145,7 @@ def _workload(analysis: Analysis) -> Table:
 
 
 def _page_trace(analysis: Analysis) -> list[Row]:
-    """Return the row on page traces: who recorded them and which are kept, or why there are none.
+    """Return the row on page traces: the recorder and the traces that are kept, or the reason why there are none.
 
     The row is missing if the user turned them off, or if the plan does not say.
     """
@@ -158,7 +158,7 @@ def _page_trace(analysis: Analysis) -> list[Row]:
     return [Row(("page trace", f"in each run ({planned.recorder}); {kept}"))]
 
 
-#: (count in `drawn`, count of its whole, words in a report) for shares that TPC-C specifies and the driver drew.
+#: Shares that TPC-C specifies and the driver drew at random: (count in `drawn`, count of the whole, words for reports).
 _DRAWN_SHARES = (
     ("unused_items", "new_orders", "New-Orders that roll back (1 % asked)"),
     ("remote_lines", "order_lines", "order lines from another warehouse (1 % asked)"),
@@ -168,7 +168,7 @@ _DRAWN_SHARES = (
 
 
 def _drawn(analysis: Analysis) -> list[Row]:
-    """Return the rows of shares that TPC-C specifies, as the driver drew them over all runs, warm-ups included."""
+    """Return rows with the shares that TPC-C specifies, as counted over all runs of the driver, warm-ups included."""
     drawn = [counts for run in analysis.runs if (counts := run.run.workload.get("drawn"))]
     rows = []
     for part, whole, name in _DRAWN_SHARES:

@@ -1,7 +1,7 @@
 """Draws an answer on a terminal, in the parts that the answer lists (`Report.parts`).
 
-Lines wrap between words, never inside a number or a head. A table that is too wide for the terminal is drawn as several
-tables, each with the first columns, which name the rows.
+Lines wrap between words, never inside a number or a column's head. A table that is too wide for the terminal is drawn
+as several tables, each with the first columns, which name the rows.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, Group, RenderableType
     from rich.table import Table as RichTable
 
-#: The most rows of a sweep's table on a terminal. Longer ones would scroll the answer out of sight; reports have them.
+#: The most rows of a sweep's table on a terminal. Longer tables would scroll the answer out of view; the HTML page has
+#: all rows.
 _MOST_ROWS = 24
 _MAIN_TABLES = ("per-new-order", "per-transaction")
 #: The characters that rich puts between two columns, and at both edges of a table together.
@@ -88,7 +89,7 @@ def _checks(report: Report) -> Iterator[RenderableType]:
 
 
 def tables_of(report: Report) -> list[Table]:
-    """Return the tables for a terminal, with only their brief columns; the table that answers comes first."""
+    """Return the tables for a terminal, cut to their brief columns; the table that answers the question comes first."""
     blocks = [block for block in report.blocks if isinstance(block, Table)]
     lead = [block for block in blocks if block.id == report.lead]
     main = [block for block in blocks if block.id in _MAIN_TABLES]
@@ -139,7 +140,7 @@ class _Lines:
     def __rich_console__(self, _console: Console, options: ConsoleOptions) -> Iterator[RenderableType]:
         from rich.text import Text
 
-        # rich would take a str for markup.
+        # rich would parse a plain str as markup.
         yield Text("\n".join(_wrapped(line, options.max_width) for line in self._text.split("\n")), style=self._style)
 
 
@@ -154,7 +155,7 @@ class _Drawn:
         cells = [
             [column.title, *(row.cells[place] for row in table.rows)] for place, column in enumerate(table.columns)
         ]
-        # Heads, and numbers with their per cent sign, stay on one line. Other words may wrap.
+        # Column heads, and numbers with their per cent sign, stay on one line. Other words may wrap.
         least = [
             max([len(column[0]), *(len(part) for cell in column[1:] for part in _WHOLE.findall(cell))])
             for column in cells

@@ -46,7 +46,7 @@ _RESPONSE_PERCENT = 90.0
 
 
 class NothingToPrintError(ValueError):
-    """The error of a run that cannot be printed in this format, with the reason."""
+    """The error for a run that cannot be printed in this format, with the reason."""
 
 
 @dataclass(frozen=True)
@@ -189,7 +189,7 @@ def _caption(run: Run) -> str:
 
 
 def _by_second(points: Sequence[Instant], metrics: Sequence[str], kind: str, seconds: int) -> list[int]:
-    """Return the sum of these counters (`metrics`) since the window's start, at 0, 1, ... `seconds`, as whole numbers.
+    """Return the sum of the counters `metrics` since the window began, as integers, at seconds 0, 1, ... `seconds`.
 
     The counters are interpolated between samples, and never fall.
     """
@@ -216,7 +216,7 @@ def _lines(points: Sequence[Instant], done: list[list[int]], seconds: int) -> It
     slots = _slots(points, seconds)
     for second in range(1, seconds + 1):
         of = slots.get(second, [])
-        # Percentiles are those of the longest stretch in the second, the maximum is that of all its stretches.
+        # Take the percentiles of the longest stretch in the second, and the maximum of all its stretches.
         longest = max(of, key=lambda stretch: stretch[0], default=(0.0, None))[1]
         yield PrintedLine(
             second,
@@ -230,7 +230,7 @@ def _lines(points: Sequence[Instant], done: list[list[int]], seconds: int) -> It
 
 
 def _slots(points: Sequence[Instant], seconds: int) -> dict[int, list[tuple[float, Instant]]]:
-    """Return, by second (from 1), the stretches between samples whose middle lies in it: (length in s, end sample)."""
+    """Return second (from 1) -> the stretches between samples whose middle lies in it, as (length in s, end sample)."""
     slots: dict[int, list[tuple[float, Instant]]] = {}
     for before, after in pairwise(points):
         start, end = before.t_s - points[0].t_s, after.t_s - points[0].t_s
@@ -258,7 +258,7 @@ def _totals(
 
 
 def _beyond(low: float, high: float, limit: float) -> float:
-    """Return the share of a bucket that is not below the limit, if times are spread evenly within the bucket."""
+    """Return the share of a bucket that is at or above the limit, if times are spread evenly within the bucket."""
     if limit <= low:
         return 1.0
     return 0.0 if limit >= high else (high - limit) / (high - low)

@@ -1,4 +1,4 @@
 """The data of a finished measurement: metrics, schema, store, derived values and integrity checks.
 
-Nothing here runs a database or draws a picture; `execute` writes through it and `report` reads through it.
+Nothing here runs a database or draws a figure. `execute` writes results through this package, `report` reads them.
 """

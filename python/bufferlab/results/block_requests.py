@@ -1,7 +1,7 @@
-"""Evaluates a trace of block requests: counts as in blkparse, and times from queue and issue to completion.
+"""Evaluates a trace of block requests: blkparse's counts, and the times from queueing or issue to completion.
 
 The functions take rows of block-trace.parquet and return values. The letters of actions are blktrace's: Q queued, X
-split, A remapped, G got a request, M/F merged behind/before another, I inserted, D issued to the driver, R requeued,
+split, A remapped, G got a request, M/F merged after/before another, I inserted, D issued to the driver, R requeued,
 C completed, P/U plugged/unplugged.
 """
 
@@ -34,7 +34,7 @@ class Span(NamedTuple):
 
 
 class _Piece(NamedTuple):
-    """A part of a span that no completion has closed yet. Pieces sort by their first sector, then by age."""
+    """A range of sectors of an open span that is not completed yet. Pieces sort by first sector, then by age."""
 
     first: int
     age: int
@@ -44,7 +44,7 @@ class _Piece(NamedTuple):
 
 @dataclass
 class _Open:
-    """The open pieces of one disk and direction."""
+    """The open pieces of one disk and one direction (read, write or discard)."""
 
     pieces: list[_Piece] = field(default_factory=list)
     longest: int = 0
@@ -54,9 +54,9 @@ class _Open:
         self.longest = max(self.longest, piece.end - piece.first)
 
     def at(self, sector: int) -> int | None:
-        """Return the place of the open piece that a completion of this sector closes; None without one.
+        """Return the index of the open piece that a completion of this sector closes; None without one.
 
-        It is the oldest piece that begins at the sector, else the oldest that contains it.
+        It is the oldest piece that begins at the sector, else the oldest piece that contains it.
         """
         place = bisect_left(self.pieces, (sector,))
         if place < len(self.pieces) and self.pieces[place].first == sector:
@@ -69,22 +69,22 @@ class _Open:
         return best
 
     def next_from(self, sector: int, end: int) -> int:
-        """Return the first sector of the next piece behind a sector, at most `end`."""
+        """Return the first sector of the next open piece after `sector`, or `end` if that is smaller."""
         place = bisect_right(self.pieces, (sector, float("inf")))
         return min(end, self.pieces[place].first) if place < len(self.pieces) else end
 
 
 @dataclass
 class Matched:
-    """The completed spans with their times, and the numbers of spans without a counterpart."""
+    """The times of completed spans, and the numbers of spans whose opening or completion is missing."""
 
     latency_ns: dict[int, int] = field(default_factory=dict)
-    """Row of the opening event -> time until its last sector was completed."""
+    """Row of the opening event -> nanoseconds until its last sector was completed."""
     unfinished: int = 0
-    """The number of spans that were opened and not completed before the trace ended."""
+    """The number of spans that were opened, but not completed before the trace ended."""
     cancelled: int = 0
     unopened: int = 0
-    """The number of completions with sectors that no event had opened.
+    """The number of completion events with at least one sector that no event had opened.
 
     Their requests began before the trace, or on another device.
     """
@@ -93,13 +93,13 @@ class Matched:
 def match(spans: Iterable[Span], opens: str, cancels: str = "") -> Matched:
     """Match events of the action `opens` with the completions (C) of the same sectors, and return their times.
 
-    A split request has several completions, a merged one several openings. So spans are matched in pieces: each
-    completed sector closes one open sector. An event of the action `cancels` removes an open span.
+    A split request has several completions, a merged request several openings. So spans are matched sector by sector:
+    each completed sector closes one open sector. An event of the action `cancels` removes an open span.
     """
     matched, ages = Matched(), count()
     places: dict[tuple[str, str], _Open] = {}
     left: dict[int, tuple[int, int]] = {}
-    """Row of an open span -> (sectors not yet completed, time of opening)."""
+    """Row of an open span -> (number of sectors not yet completed, time of opening in ns)."""
     for span in spans:
         if span.first >= span.end:
             continue
@@ -139,7 +139,7 @@ def _close(span: Span, opened: _Open, left: dict[int, tuple[int, int]], matched:
 
 
 def _cancel(span: Span, opened: _Open, left: dict[int, tuple[int, int]], matched: Matched) -> None:
-    """Remove the open span of a request that goes back to the queue. The request is issued again later."""
+    """Remove the open span of a request that the driver gives back to the queue, to be issued again later."""
     place = opened.at(span.first)
     if place is None:
         return
@@ -159,7 +159,7 @@ def is_write(flags: str | None) -> bool:
 
 
 def spans(trace: pl.DataFrame, partitions: Mapping[str, str], actions: str) -> list[Span]:
-    """Return the events of these actions that have sectors, those of a partition as events of its disk."""
+    """Return the events of these actions that have sectors. Events of a partition count as events of its disk."""
     rows = trace.with_row_index("row").filter(trace["action"].is_in(list(actions)) & (trace["sectors"] > 0))
     columns = ("row", "t_ns", "action", "device", "flags", "sector", "sectors")
     found = []
@@ -187,7 +187,7 @@ class Way:
 
 @dataclass
 class Counters:
-    """The counters of one disk that blkparse prints at its end, here exact: in events and sectors."""
+    """The counters of one disk that blkparse prints at its end, but unrounded: in events and sectors."""
 
     device: str
     read: Way = field(default_factory=Way)
@@ -246,7 +246,7 @@ def counters(trace: pl.DataFrame, partitions: Mapping[str, str]) -> list[Counter
 
 
 def _depth(known: pl.DataFrame, device: str, direction: str) -> int:
-    """Return the most requests that the driver had at the same time: issued, and neither completed nor requeued."""
+    """Return the maximum number of requests in the driver: issued, and neither completed nor requeued."""
     import polars as pl
 
     writes = {flags: is_write(flags) for flags in known["flags"].unique().to_list()}
@@ -255,6 +255,6 @@ def _depth(known: pl.DataFrame, device: str, direction: str) -> int:
     steps = known.filter((pl.col("disk") == device) & pl.col("flags").is_in(mine)).select(step.alias("step"))["step"]
     depth = highest = 0
     for change in steps.filter(steps != 0):
-        depth = max(0, depth + change)  # Requests issued before the trace began are completed in it.
+        depth = max(0, depth + change)  # The trace has completions of requests that were issued before it began.
         highest = max(highest, depth)
     return highest

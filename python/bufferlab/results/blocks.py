@@ -1,7 +1,7 @@
-"""Finds the blocks of a plan that a sweep folder is for. Reads and writes blocks as users do: "1,3-4".
+"""Finds which blocks of a plan (its repetitions) a sweep folder holds. Reads and writes lists of blocks: "1,3-4".
 
-Users count blocks from 1; the code and the stored files count them from 0. `KeepTraces` stands here
-because --help loads this module and not the schema.
+Users count blocks from 1; the code and the stored files count them from 0. `KeepTraces` is defined here because
+--help loads this module, but not the schema.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any, Literal, NamedTuple
 from bufferlab.errors import SpecError
 
 KeepTraces = Literal["all", "one", "none"]
-"""The blocks of a sweep whose page traces stay in its folder."""
+"""The blocks of a sweep whose page traces are kept in its folder."""
 
 
 class HostBlocks(NamedTuple):
@@ -24,14 +24,14 @@ class HostBlocks(NamedTuple):
 
 
 def blocks_of(plan: Mapping[str, Any]) -> tuple[int, ...]:
-    """Return the blocks, in order, that the folder of a plan.json is for: those that `run --blocks` chose, or all."""
+    """Return the blocks that the folder of a plan.json should hold, in order: those of `run --blocks`, or all."""
     told = plan.get("blocks")
     found = told if told is not None else (run["block"] for run in plan.get("runs", []))
     return tuple(sorted({int(block) for block in found}))
 
 
 def cells_of(plan: Mapping[str, Any]) -> set[tuple[int, int]]:
-    """Return (point, block) of every run that the folder of a plan.json is for."""
+    """Return (point, block) of every run that the folder of a plan.json should hold."""
     blocks = blocks_of(plan)
     cells = {(int(run["point"]), int(run["block"])) for run in plan.get("runs", [])}
     return {cell for cell in cells if cell[1] in blocks}

@@ -23,15 +23,15 @@ if TYPE_CHECKING:
 #: The allowed drift of a count per transaction: 10 % between the first and the last third of a window. With more drift,
 #: the window's mean depends on how long the warm-up was.
 DRIFT_LIMIT = 0.10
-#: The misses in two thirds of one window differ by chance, by about 2.5 / sqrt(misses of a third). A difference of up
-#: to three times that is not a drift. The 2.5 comes from 66 windows of TPC-C with 1,000 to 10,000 misses a third, on
-#: four servers and SQLite.
+#: The misses in the first and the last third of a window differ by chance, by the share 2.5 / sqrt(misses of a third)
+#: or so. A difference of up to three times that is not a drift. The 2.5 comes from 66 windows of TPC-C with 1,000 to
+#: 10,000 misses a third, on four servers and SQLite.
 DRIFT_SIGMAS = 7.5
-#: If transactions are of several types, one third may hold more of the costly ones. So two thirds differ by about
-#: 1.3 / sqrt(transactions of a third). A difference of up to three times that is not a drift. The 1.3 comes from TPC-C
-#: on MySQL 9.7.4 at three LRU scan depths: 55 windows of 1,500 transactions (5.9 % at 8,000 to 14,000 misses a third)
-#: and 22 windows of 3,000 (3.6 %). The transactions cause the difference, not the pool: the depths of one block share
-#: a seed, and fell by 11.9, 13.2 and 14.2 % together.
+#: If transactions are of several types, one third may hold more of the costly ones. So the first and the last third
+#: differ by the share 1.3 / sqrt(transactions of a third) or so. A difference of up to three times that is not a drift.
+#: The 1.3 comes from TPC-C on MySQL 9.7.4 at three LRU scan depths: 55 windows of 1,500 transactions (5.9 % at 8,000
+#: to 14,000 misses a third) and 22 windows of 3,000 (3.6 %). The transactions cause the difference, not the pool: the
+#: depths of one block share a seed, and fell by 11.9, 13.2 and 14.2 % together.
 MIX_SIGMAS = 4.0
 
 Status = Literal["passed", "failed", "not_applicable"]
@@ -47,18 +47,18 @@ FOREIGN_SERVER = "foreign_server"
 
 @dataclass(frozen=True)
 class Check:
-    """One check and its outcome, with the numbers behind it."""
+    """One integrity check and its outcome."""
 
     name: str
     title: str
     status: Status
     detail: str
     touches: tuple[Numbers, ...] = ALL
-    """The numbers that are in doubt when the check fails; all others stand."""
+    """The kinds of numbers that are in doubt if the check fails; other numbers are not."""
     caveat: str = ""
-    """Other programs' work that the touched numbers contain, without a fault of the sweep; "" for none."""
+    """Work of other programs that the numbers in `touches` include, although the sweep is not at fault; "" for none."""
     failed_at: tuple[str, ...] = ()
-    """The labels of the points, or of the runs, at which the check failed; empty if it does not know them."""
+    """The labels of the points, or of the runs, at which the check failed; empty if the check does not know them."""
 
     PRINTED: ClassVar = ("name", "title", "status", "detail", "touches", "caveat")
 
@@ -81,9 +81,10 @@ class MeasuredRun:
     phases: dict[str, dict[str, Value]] = field(default_factory=dict)
     """The values of each phase after the measured window, by the phase's name."""
     drift: float | None = None
-    """Misses per transaction in the window's last third over those in its first; None if too few (`drift.drift`)."""
+    """Misses per transaction in the window's last third divided by those in its first; None if too few
+    (`drift.drift`)."""
     device_drift: float | None = None
-    """The ratio `drift` for the pages that a server read from the device, not for misses (`drift.device_drift`)."""
+    """The same ratio as `drift`, for pages that a server read from the device (`drift.device_drift`)."""
 
     @property
     def settings(self) -> dict[str, StoredSetting]:
@@ -96,13 +97,13 @@ class MeasuredRun:
         return f"{self.run.point.label}, block {self.run.block + 1}"
 
     def knob(self, name: str) -> Any:
-        """Return the value of a setting that the engine reported in this run; None if none was read back."""
+        """Return the value that the engine reported for a setting in this run; None if it was not read back."""
         setting = self.settings.get(name)
         return setting.actual if setting else None
 
     @property
     def open_loop(self) -> bool:
-        """Return whether transactions arrived at a rate, instead of one after another."""
+        """Return whether transactions arrived at a set rate. In a closed loop each one starts when another ends."""
         return self.run.load.mode == "open"
 
     @property
@@ -112,12 +113,12 @@ class MeasuredRun:
 
     @property
     def direct(self) -> bool:
-        """Return whether the engine read the database file past the page cache."""
+        """Return whether the engine bypassed the page cache when it read the database file."""
         return self.engine.reads_directly(self)
 
     @property
     def divides_memory(self) -> bool:
-        """Return whether one budget of memory holds the pool and the page cache together.
+        """Return whether the pool and the page cache share one limit of memory.
 
         Then a miss of the pool may be served by the page cache, without a read from the device.
         """
@@ -150,7 +151,7 @@ class SettingWords:
     values: Mapping[str, str] = field(default_factory=dict)
     """The words for single values, by value; each is understood without the setting's name."""
     count: str = ""
-    """The count per unit of work that a sweep of the setting asks for: "writes"; "" for the workload's own metric."""
+    """The count per unit of work that a sweep of the setting is about: "writes"; "" for the workload's metric."""
 
 
 @dataclass(frozen=True)
@@ -166,7 +167,7 @@ class EngineResults:
     """The source of this engine's numbers for the metrics of the table `Engine`."""
     checks: tuple[Made, ...] = ()
     reads_directly: Callable[[MeasuredRun], bool] = lambda run: run.knob("io_mode") == "direct"
-    """A function that returns whether a run read its database past the page cache."""
+    """A function that returns whether a run bypassed the page cache when it read its database."""
     writes_by_calls: bool = False
     """Whether all writes of the engine's process are write calls, whose bytes the kernel counts (wchar of
     /proc/PID/io). Asynchronous writes are not in that count (fs/aio.c, aio_write)."""
@@ -175,31 +176,32 @@ class EngineResults:
     same_work: frozenset[str] = frozenset()
     """Settings that do not change which pages the transactions ask for."""
     page_gets_limit: float = 0.03
-    """The share by which page gets per transaction may differ between points that do the same work.
+    """The relative difference that is allowed in page gets per transaction between points that do the same work.
 
-    The database grows during the warm-up, and a larger pool may need a longer one. At one warehouse that made 2.5 %,
-    far less than any step of a sweep that is worth reading.
+    The database grows during the warm-up, and a larger pool may need a longer one. With one warehouse this made a
+    difference of 2.5 %, far less than any step of a sweep that is worth reading.
     """
     page_gets_vary: Callable[[MeasuredRun], str | None] = lambda run: None
     """A function that returns why the number of page gets depends on the pool's size in a run; None if it does not."""
     asked_for: Callable[[MeasuredRun], Value] = lambda run: run.values["page_gets_per_transaction"]
-    """A function that returns the page gets per transaction of a run that the work itself asked for."""
+    """A function that returns a run's page gets per transaction, without the gets that reads themselves cause."""
     reads_beside: Callable[[MeasuredRun], float] = lambda run: 0.0
-    """A function: the most bytes that the engine's process may have read in a window from files of no database."""
+    """A function that returns the most bytes that the engine may have read in a window from files other than the
+    database's."""
     reads_beside_are: str = ""
     """The words for the reads that `reads_beside` allows, in the text of the check; "" if it allows none."""
     pool: str = ""
     """The setting with the size of the engine's pool in bytes; "" if the engine has no pool."""
     version_of: str = ""
-    """The program whose version a run records: the kernel, for a bare file; "" if it is the engine's version."""
+    """The program whose version a run records ("Linux" for a bare file); "" if it records the engine's version."""
     needs_long_windows: bool = True
-    """True if the engine's writes and rates depend on checkpoints, which only a long window evens out."""
+    """True if the engine's writes and rates depend on checkpoints, whose effect averages out only in a long window."""
     log: str = ""
     """The metric of log bytes per unit of work; "" for the metric of the embedded engine's log."""
     device_reads: str = ""
-    """The count of pages read from the device, used if one budget of memory holds pool and page cache; "" for none."""
+    """The count of pages read from the device, used if pool and page cache share one memory limit; "" for none."""
     courses: frozenset[str] = frozenset()
-    """The engine's counters of which `Window.counts` keeps each sample, because some values need rates between them."""
+    """The counters of which `Window.counts` keeps every sample, because some values need rates between samples."""
     knob_words: Mapping[str, SettingWords] = field(default_factory=dict)
     """The words of a report for settings of the engine or of its workloads, by setting."""
     over_time: Mapping[str, str] = field(default_factory=dict)
@@ -207,9 +209,9 @@ class EngineResults:
     own_work: tuple[str, ...] = ()
     """The engine's own counters of transactions, read at the same moment as its misses."""
     counts_late_s: float = 0.0
-    """The seconds by which the engine publishes its counts late, at most; at edges they are up to date."""
+    """The maximum delay, in seconds, with which the engine publishes its counts. At edges they are up to date."""
     waits: tuple[str, ...] = ()
-    """The engine's own counters of waits of connections, which reports show per unit of work."""
+    """The engine's counters of its connections' waits, which reports show per unit of work."""
 
 
 Made = Callable[[Sequence[MeasuredRun]], Check]
@@ -262,13 +264,14 @@ class Off:
     share: float | None
     why: str | None = None
     least: float = 0.0
-    """The limit that chance allows for the small counts of this run's window. It holds if wider than the check's."""
+    """The run's own limit, for the scatter of small counts in a short window. It replaces a narrower limit of the
+    check."""
 
 
 def worst_of(name: str, title: str, limit: float, offs: Iterable[Off]) -> Check:
-    """Return a check that passes if each run is off by at most the limit, or at most by its own wider one (`least`).
+    """Return a check that passes if no run deviates by more than `limit`, or than its own wider limit (`Off.least`).
 
-    The check does not apply if no run has a deviation. Runs without one are counted in its text.
+    The check does not apply if all runs lack a deviation. Its text counts the runs that lack one.
     """
     rows = list(offs)
     told = [off for off in rows if off.share is not None]
@@ -295,9 +298,9 @@ def limit_words(own: float, limit: float) -> str:
 
 
 def ratio_off(run: MeasuredRun, value: Value, reference: Value) -> Off:
-    """Return how far a value of a run is from the reference that it should equal, as a share of the reference.
+    """Return the relative deviation of a run's value from the reference that it should equal.
 
-    From a reference of 0 any other value is off by 100 %; a deviation is missing if both are 0, or one is missing.
+    If only the reference is 0, the deviation is 100 %. It is missing if both are 0, or if one is missing.
     """
     if value.value is None or reference.value is None:
         return Off(run, None, value.reason or reference.reason)
@@ -308,9 +311,10 @@ def ratio_off(run: MeasuredRun, value: Value, reference: Value) -> Off:
 
 
 def drift_limit(events: float, mixed: float) -> float:
-    """Return the share by which the last third of a window may differ from the first.
+    """Return the relative difference that is allowed between the last and the first third of a window.
 
-    `events` are those of a third; `mixed` are its transactions if they are of several types, else 0.
+    `events` is the number of events in a third. `mixed` is its number of transactions if they are of several types,
+    else 0.
 
     >>> drift_limit(9_000, 0), drift_limit(1_406.25, 0), drift_limit(9_000, 400), drift_limit(9_000, 1_600)
     (0.1, 0.2, 0.2, 0.1)
@@ -320,7 +324,7 @@ def drift_limit(events: float, mixed: float) -> float:
 
 
 def mixed_in_a_third(run: MeasuredRun) -> float:
-    """Return the transactions in a third of the window if they are of several types; 0 if all are of one type."""
+    """Return the number of transactions in a third of the window if they are of several types; 0 if all are of one."""
     done = [
         sum(run.window.change(metric, kind).value or 0.0 for metric in WORK) for kind in run.window.subjects(WORK[0])
     ]
@@ -334,11 +338,11 @@ def stood_still(
     found: Iterable[tuple[MeasuredRun, float | None, float]],
     mixed: Callable[[MeasuredRun], float] = mixed_in_a_third,
 ) -> Check:
-    """Return a check that the events called `what` did not drift in the windows: last third over first third.
+    """Return a check that the rate of the events `what` did not change between a window's first and last third.
 
-    It judges each point's mean over its runs, so that one run's scatter is not taken for drift. `found` has for each
-    run the ratio of its last third to its first, and the events in a third. `mixed` returns a run's transactions of
-    several types in a third. These two counts set the limit (`drift_limit`).
+    The check judges each point's mean over its runs, so that it does not take one run's scatter for drift. `found` has
+    for each run the ratio of its last third to its first, and the number of events in a third. `mixed` is
+    `mixed_in_a_third` or a function like it. These two numbers set the limit (`drift_limit`).
     """
     points: dict[int, list[tuple[MeasuredRun, float, float]]] = {}
     silent = 0

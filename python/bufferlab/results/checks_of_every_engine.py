@@ -1,7 +1,7 @@
-"""The checks of a sweep on any engine before anyone believes it: whether numbers agree that must agree.
+"""The integrity checks of a sweep on any engine: they compare numbers that must agree if the sweep is sound.
 
-All functions are pure: they take runs and return checks. A check passes, fails, or does not apply and says why; no
-check is left out. The limits are constants of this module.
+All functions are pure: they take runs and return checks. Every check is reported: it passes, fails, or says why it
+does not apply. The limits are constants of this module.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ PROCESS_BYTES_LIMIT = 0.005
 DEVICE_BYTES_LIMIT = 0.02
 DEVICE_MIN_READS = 20_000
 LITTLE_LIMIT = 0.02
-#: The share of connections that may be idle on average: a connection is idle from its last transaction to the window's
-#: end, while other connections finish theirs.
+#: The share of connections that may be idle, as a mean over the window: a connection is idle from the end of its last
+#: transaction to the window's end, while other connections finish theirs.
 CONNECTIONS_LIMIT = 0.05
-#: A sum of N service times scatters by about the share 1 / sqrt(N). A deviation of up to 3 times that is not a fault.
+#: A sum of N service times has a relative scatter of about 1 / sqrt(N). A deviation of up to 3 times that is no fault.
 CONNECTIONS_SIGMAS = 3.0
-#: A number N of page gets scatters by about the share sqrt(20 / N), because a transaction gets about twenty pages at
-#: once (tools/known-scatter.csv). A deviation of up to 3 times that is not a fault: 3 * sqrt(20) is 13.
+#: A number N of page gets has a relative scatter of about sqrt(20 / N), because a transaction gets about twenty pages
+#: at once (tools/known-scatter.csv). A deviation of up to 3 times that is no fault: 3 * sqrt(20) is 13.
 PAGE_GETS_SIGMAS = 13.0
 ARRIVALS_LIMIT = 0.005
-#: A number N of random arrivals scatters by the share 1 / sqrt(N). A deviation of 4.5 times that is not a fault.
+#: A number N of random arrivals has a relative scatter of 1 / sqrt(N). A deviation of 4.5 times that is no fault.
 ARRIVALS_SIGMAS = 4.5
 STOLEN_LIMIT = 0.20
 
@@ -54,9 +54,9 @@ _SAME_WORK = frozenset({"pool_size", "pool_size_bytes", "io_mode", "arm"})
 
 
 def _page_gets(runs: Sequence[MeasuredRun]) -> Check:
-    """Check that the work asks for as many pages in any pool. If it does not, the points did different work.
+    """Check that transactions get equally many pages with any pool; if not, the points did different work.
 
-    Gets that reads themselves cause (`asked_for` of InnoDB) are left out: fewer of them are in a larger pool.
+    The check leaves out gets that reads themselves cause (`asked_for` of InnoDB): a larger pool has fewer of them.
     """
     name, title = "page_gets_constant", "Page gets that the work itself asks for do not depend on the pool"
     swept = {knob for run in runs for knob in run.run.point.swept}
@@ -77,7 +77,8 @@ def _page_gets(runs: Sequence[MeasuredRun]) -> Check:
         return not_applicable(name, title, gets[0][1].reason or "not sampled")
     if not any(value for _, value in told):
         return not_applicable(name, title, "the server's counter of gets stands still")
-    # The points of a block share a seed, so they run the same transactions, on a database that grew in the warm-up.
+    # The points of a block share a seed, so they run the same transactions. Only their warm-ups may have grown the
+    # database differently.
     means: dict[int, float] = {}
     for block in {run.run.block for run, _ in told}:
         of_block = [value for run, value in told if run.run.block == block]
@@ -104,7 +105,7 @@ def _process_bytes(runs: Sequence[MeasuredRun]) -> Check:
 
 
 def _process_of(run: MeasuredRun) -> str:
-    """Return the metric of bytes read by the process that reads the database: the server, or the worker itself."""
+    """Return the name of the metric of bytes read by the process that reads the database: the server, or the worker."""
     return "server_read_bytes" if run.engine.is_server else "process_read_bytes"
 
 
@@ -117,16 +118,16 @@ def _device_bytes(runs: Sequence[MeasuredRun]) -> Check:
     found = worst_of(name, title, DEVICE_BYTES_LIMIT, offs)
     if found.status != "failed" or " more " not in found.detail:
         return found
-    # `_process_bytes` compares the database's count with the kernel's. So only the device's numbers are in doubt here.
+    # `_process_bytes` already checks the database's count by the kernel's. So only the device's numbers are in doubt.
     caveat = "other programs read from the device meanwhile"
     return replace(not_applicable(name, title, f"{found.detail}; {caveat}"), caveat=caveat)
 
 
 def _bytes_off(run: MeasuredRun, other: str, min_reads: int) -> Off:
-    """Return how far the counter `other` is from the database's own count of bytes read, beyond known differences.
+    """Return the deviation of the counter `other` from the database's own count of bytes read, less known differences.
 
-    The two counts are not sampled at one moment, so either may include reads that the server did in between. Also, a
-    server may read files that do not belong to the database.
+    The two counters are not sampled at the same moment, so either may include reads that the server did between the two
+    samples. Also, a server may read files that do not belong to the database.
     """
     if not run.direct:
         return Off(run, None, "buffered I/O")
@@ -171,13 +172,13 @@ def _little_off(run: MeasuredRun) -> Off:
     if not terminals or not run.window.seconds or "queue" not in run.latency_us:
         return Off(run, None, "the run has no queue times")
     inside = sum(run.latency_us.values()) / 1e6 / run.window.seconds
-    # Each terminal may have a transaction that crosses a window's edge. It is counted whole or not at all.
+    # Each terminal may have a transaction that crosses an edge of the window, which is counted whole or not at all.
     allowance = terminals / max(1, run.latency_n)
     return Off(run, max(0.0, abs(inside / terminals - 1) - allowance))
 
 
 def _connections_off(run: MeasuredRun) -> Off:
-    """Return how far the number of connections is from throughput x mean service time."""
+    """Return the deviation of the number of connections from throughput x mean service time."""
     if run.open_loop:
         return Off(run, None, "open loop: a connection waits for its next arrival")
     if not run.window.seconds or not run.latency_n:
@@ -213,7 +214,7 @@ def _arrivals(runs: Sequence[MeasuredRun]) -> Check:
 
 @touching("times")
 def _achieved_rate(runs: Sequence[MeasuredRun]) -> Check:
-    """Check that transactions arrived at the rate asked for: a slow engine makes arrivals late, but not fewer."""
+    """Check that transactions arrived at the rate asked for. A slow engine delays arrivals, but must not lose any."""
     name, title = "arrival_rate", "Transactions arrived at the rate asked for"
     return worst_of(name, title, ARRIVALS_LIMIT, map(_rate_off, runs))
 
@@ -225,7 +226,7 @@ def _rate_off(run: MeasuredRun) -> Off:
     arrivals = _arrival_counts(run)["arrivals"]
     if not arrivals or not run.window.seconds:
         return Off(run, None, "arrivals were not sampled")
-    # A driver that is behind at the window's end has taken arrivals of the schedule only up to `behind_s` before it.
+    # A driver that lags by `behind_s` at the window's end has not yet taken the arrivals scheduled since then.
     behind_s = (run.window.level("arrival_lag_us").value or 0.0) / 1e6
     achieved = arrivals / max(1e-9, run.window.seconds - behind_s)
     scatter = ARRIVALS_SIGMAS / arrivals**0.5 if load.arrivals == "poisson" else 1 / arrivals
@@ -250,7 +251,7 @@ def _latency_counts(runs: Sequence[MeasuredRun]) -> Check:
     return worst_of("latency_counts", "Every completed transaction is in a latency histogram", 0.0, map(off, runs))
 
 
-#: For checks of the pool's state: the numbers in doubt are those that depend on the pool's contents.
+#: For checks of the pool's state: numbers that depend on the pool's contents are in doubt.
 _of_the_pool = touching("reads", "writes", "times", "device")
 
 
@@ -331,7 +332,7 @@ def _swapping(runs: Sequence[MeasuredRun]) -> Check:
 
 @touching("times", "device")
 def _stolen(runs: Sequence[MeasuredRun]) -> Check:
-    """Check the processor time that the hypervisor gave to other guests, which no counter of the database shows."""
+    """Check the steal time: processor time that the hypervisor gave to other guests. No database counter shows it."""
     name, title = "stolen_time", "The hypervisor took no more than a fifth of the processors' time"
     shares = [(run, run.values["cpu_steal_share"]) for run in runs]
     return worst_of(name, title, STOLEN_LIMIT, (Off(run, told.value, told.reason or "stolen") for run, told in shares))

@@ -1,8 +1,9 @@
-"""Decodes Parquet files in a child process, before this process decodes them.
+"""Decodes Parquet files in a child process before this process decodes them, so that a bad file ends only the child.
 
-A damaged file made polars 2.1.0 end the process (SIGABRT), which no `except` catches. A check of each byte would find
-only the kinds of damage that it foresees. So a child with limits of memory and processor time decodes each file first.
-One child decodes all files of a command. It starts in a quarter of a second and takes one or two milliseconds a file.
+A damaged file made polars 2.1.0 end the process (SIGABRT), which no `except` catches. A check of the file's bytes
+would find only the kinds of damage that it foresees. So a child with limits of memory and processor time decodes each
+file first. One child decodes all files of a command. It starts in a quarter of a second and takes one or two
+milliseconds a file.
 """
 
 from __future__ import annotations
@@ -28,14 +29,14 @@ _ROWS_OF_ANY_FILE = 2_000_000
 _ROWS_PER_BYTE = 4
 """The rows that a table may have per byte of its file, in addition to _ROWS_OF_ANY_FILE.
 
-A run on an idle server, sampled each second, has two rows a byte. A table made to fill the memory has fifty.
+A run on an idle server, sampled each second, has two rows per byte. A table made to exhaust the memory has fifty.
 """
 _LONGEST_TEXT_BYTES = 4096
 _TEXT_OF_ANY_FILE_BYTES = 128 << 20
 _TEXT_PER_BYTE = 256
-"""The bytes of text that a table may have per byte of its file, each repetition counted.
+"""The bytes of text that a table may have per byte of its file. Each repetition of a text counts.
 
-Two rows of samples, which may take one byte of a file, have 120.
+One byte of a file may hold two rows of samples, which have 120 bytes of text.
 """
 _MEMORY_OF_ANY_FILE_BYTES = 512 << 20
 _MEMORY_PER_BYTE = 512
@@ -43,9 +44,9 @@ _SECONDS_OF_ANY_FILE = 10
 _BYTES_PER_SECOND = 1 << 20
 
 _decoded: set[bytes] = set()
-"""The SHA-256 of each file that a child has decoded or this process has written, because reports read a file often."""
+"""The SHA-256 hashes of files that a child has decoded or this process has written: reports read each file often."""
 _children: list[subprocess.Popen[str]] = []
-"""The child that decodes, if one is running; else empty."""
+"""The running child as the only entry; empty if none is running."""
 
 
 def refusal(path: Path) -> str | None:
@@ -63,7 +64,7 @@ def refusal(path: Path) -> str | None:
 
 
 def made_here(sha256: str) -> None:
-    """Note the hash of a file that this process has written from its own tables: it needs no check."""
+    """Note the hash of a file that this process has written from its own tables, so that it needs no check."""
     _decoded.add(bytes.fromhex(sha256))
 
 
@@ -89,7 +90,7 @@ def _answer(path: Path) -> str:
 def _child() -> Iterator[subprocess.Popen[str]]:
     """Context manager for the child; starts one if none is alive.
 
-    An exception inside ends the child, because its answer would be taken for that of the next file.
+    An exception inside the context ends the child: its late answer would otherwise be taken for the next file's.
     """
     if _children and _children[0].poll() is not None:
         _end()
@@ -175,7 +176,7 @@ def _limit(what: int, most: int) -> None:
 
 
 def _wrong(path: str, size: int) -> str:
-    """Decode a file; return why its table is too large for the file's size, or ""."""
+    """Decode a file; return why its table is too large for the file's size, or "" if it is not."""
     import polars as pl
 
     table = pl.scan_parquet(path, glob=False)

@@ -1,8 +1,8 @@
 """Compares counts per transaction in the first and the last third of the measured window.
 
-Before the window a gate decides that the pool is warm; this module tests afterwards whether the gate was right. A value
-that drifts depends on the length of the warm-up, not on the point. All functions are pure: they take samples and return
-numbers.
+Before the window a gate decides that the pool is warm; this module tests afterwards whether it was. If a count drifts,
+its mean depends on the length of the warm-up, not only on the point's settings. All functions are pure: they take
+samples and return numbers.
 """
 
 from __future__ import annotations
@@ -17,14 +17,15 @@ if TYPE_CHECKING:
 
     from bufferlab.results.timeline import Instant
 
-#: The least misses, or pages from the device, in a third of a window. Fewer scatter too much to be compared.
+#: The least number of misses, or of pages read from the device, in a third of a window. Fewer scatter too much to be
+#: compared.
 MIN_MISSES = 1000
 DEVICE_PAGE_BYTES = 8192
 _THIRD = 1 / 3
 _LATE_FITS = 5
-"""How many times the longest lateness of an engine's counts must fit into a third."""
-#: The share of the drivers' transactions that the engine's own counters must reach to be used. They can count fewer,
-#: because a script need not commit.
+"""The least length of a third, as a multiple of the maximum delay with which an engine publishes its counts."""
+#: The engine's own counters of transactions are used if they have at least this share of the drivers' count. They can
+#: have less, because a script need not commit.
 _ALL = 0.99
 #: The drivers' counters of transactions, by type.
 WORK = ("transactions_committed", "transactions_rolled_back")
@@ -36,17 +37,17 @@ def drift(samples: pl.DataFrame, own_work: Sequence[str] = (), late_s: float = 0
     The result is None if a third has fewer than MIN_MISSES, or samples are too sparse. `own_work` are the engine's
     counters of transactions, read at the same moment as its misses. A driver reports its count later, when its
     transaction has ended, except at the edges, where drivers stand still. So inside the window drivers report about one
-    too many for each connection. On MySQL 5.7 with 8 connections, that made the ratio 1.7 % too large in 15 windows of
-    3,000 transactions, and 0.7 % in 20 windows of 8,000.
+    transaction too many for each connection. On MySQL 5.7 with 8 connections, that made the ratio 1.7 % too large in 15
+    windows of 3,000 transactions, and 0.7 % in 20 windows of 8,000.
 
-    An engine publishes its counts up to `late_s` late, except at the edges. Thirds shorter than _LATE_FITS of these say
-    nothing: where windows of 2 s had no drift, the ratio was 2.3 (PostgreSQL 18.0).
+    An engine publishes its counts up to `late_s` seconds late, except at the edges. If a third is shorter than
+    _LATE_FITS times that, the result is None: windows of 2 s without drift had a ratio of 2.3 (PostgreSQL 18.0).
     """
     return _drift(samples, "demand_misses", 1, own_work, late_s)
 
 
 def device_drift(samples: pl.DataFrame) -> float | None:
-    """Return the same ratio as `drift` for pages that a server had read from storage, which the kernel counts at once.
+    """Return the ratio of `drift` for pages that a server read from storage. The kernel counts these without delay.
 
     A page counts as 8 KiB.
     """

@@ -1,8 +1,8 @@
 """Reads, checks and writes the files of a sweep folder, which may be damaged, foreign or made to harm.
 
-The size of every file is bounded before it is taken into memory. A file with a fault raises DataFileError, which names
-the file. schema.py defines the documents' contents. Files are written with our own write and fsync, so that a full disk
-gives an errno. A library would raise an error that has only a sentence.
+The size of every file is checked before it is read into memory. A file with a fault raises DataFileError, which names
+the file. schema.py defines the documents' contents. This module calls write and fsync itself, so that a full disk
+gives an errno; a library's error would have only a sentence.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _MOST_TEXT_BYTES = 32 << 20
 _DEEPEST = 32
 """The most levels of nesting in a JSON document; bufferlab's documents have eight."""
 _LARGEST = 1 << 64
-"""JSON integers must be below this: larger ones cannot be counters, and long ones would fill the memory."""
+"""JSON integers must be below this: larger ones cannot be counters, and very long ones would exhaust the memory."""
 _GREATEST = 2.0**63
 
 _CURES = {
@@ -83,7 +83,7 @@ def read_text(path: Path, hint: str = RESUME_HINT) -> str:
 
 
 def read_toml(path: Path, hint: str = RESUME_HINT) -> tuple[str, dict[str, Any]]:
-    """Return a TOML file's text and its tables. Raises DataFileError if it is malformed, and as `read_text` does."""
+    """Return a TOML file's text and its tables. Raises DataFileError if malformed, and `read_text`'s errors."""
     text = read_text(path, hint)
     with _reading(path, hint):
         return text, parse_toml(text)
@@ -126,7 +126,7 @@ def read_parquet(path: Path, columns: Mapping[str, Any], version: int, hint: str
     import polars as pl
 
     with _reading(path, hint):
-        if path.exists() and not path.is_file():  # A pipe or a device may have no end.
+        if path.exists() and not path.is_file():  # Reading a pipe or a device may never end.
             raise DataFileError(f"{path.name} is no regular file", str(path), hint)
         if why := decoding.refusal(path):
             raise DataFileError(f"{path.name} {why}", str(path), hint)
@@ -154,7 +154,7 @@ def wrong_samples(samples: pl.DataFrame, raw: Mapping[str, Metric]) -> str | Non
 
 @cache
 def _rules_of_samples(kinds: tuple[tuple[str, str], ...]) -> tuple[tuple[pl.Expr, str], ...]:
-    """Return each fault of a row with its words. To write the rules down takes as long as to check them."""
+    """Return (test for a faulty row, message). Cached, because building the tests takes as long as applying them."""
     import polars as pl
 
     kind = pl.col("metric").replace_strict(dict(kinds), default=None, return_dtype=pl.String)
@@ -212,7 +212,8 @@ def wrong_page_trace(trace: pl.DataFrame) -> str | None:
     wrong = pl.any_horizontal(pl.all().is_null()) | (pl.col("kind") >= len(page_trace_words().kinds))
     if _any(trace, wrong):
         return "an access has no page, kind or time"
-    # Pages are numbered without a gap, and each was accessed. A number beyond the accesses is wrong and costs memory.
+    # Pages are numbered without gaps, and each was accessed. So a page number above the number of accesses is wrong,
+    # and would cost memory.
     beyond = pl.col("page") >= trace.height
     return "a page has a number beyond all accesses" if _any(trace, beyond) else None
 
@@ -281,8 +282,8 @@ def _require_plain(document: Any) -> None:
 def into(place: Path, what: str, kept: str, then: str) -> Iterator[None]:
     """Context manager that turns an OSError of the work inside into EnvironmentLackingError.
 
-    The error names `place`, the data that are kept, a cure and the next command (`then`). So the work inside must write
-    only that file, or files in that folder.
+    The error names `place`, the data that are kept, a remedy and the next command (`then`). So the work inside must
+    write only the file `place`, or files in that folder.
     """
     try:
         yield
@@ -299,21 +300,21 @@ def json_bytes(document: Mapping[str, Any]) -> bytes:
 
 
 def write_bytes(path: Path, data: bytes) -> None:
-    """Write a file and wait until it is on the disk."""
+    """Write a file and wait until it is on disk (fsync)."""
     with path.open("wb") as file:
         file.write(data)
         _sync(file)
 
 
 def copy(source: Path, target: Path) -> None:
-    """Copy a file and wait until it is on the disk."""
+    """Copy a file and wait until the copy is on disk (fsync)."""
     with source.open("rb") as old, target.open("wb") as new:
         shutil.copyfileobj(old, new, 1 << 20)
         _sync(new)
 
 
 def sync_folder(path: Path) -> None:
-    """Wait until the names in a folder are on the disk."""
+    """Wait until the entries of a folder are on disk (fsync)."""
     descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(descriptor)
@@ -347,7 +348,7 @@ def rename_to_free_name(temporary: Path, parent: Path, name: str, tries: int) ->
 
 
 def write_parquet(path: Path, frame: pl.DataFrame | pl.LazyFrame, metadata: Mapping[str, str]) -> None:
-    """Write a frame as Parquet and wait until it is on the disk. Raises OSError when the disk refuses."""
+    """Write a frame as Parquet and wait until it is on disk. Raises OSError if the write fails."""
     import polars as pl
 
     with path.open("wb") as file:
@@ -363,7 +364,7 @@ def write_parquet(path: Path, frame: pl.DataFrame | pl.LazyFrame, metadata: Mapp
 
 
 class _Sink(io.RawIOBase):
-    """A file for polars to write to. It keeps the system's OSError, of which polars would keep only the sentence.
+    """A file for polars to write to. It keeps the system's OSError; polars itself would keep only the error's text.
 
     It hides the file's descriptor, because polars would write to that directly.
     """

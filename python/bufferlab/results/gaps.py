@@ -1,10 +1,10 @@
 """Finds the gaps of a window: stretches in which the worker, the server or the host stood still or was late.
 
-There are two signs of gaps, and the larger one counts. First, two neighbouring samples further apart than 1.5 sampling
+There are two signs of gaps, and the larger gap counts. First, two neighbouring samples further apart than 1.5 sampling
 intervals: the gap is their distance minus the interval. Second, the worker's pulse, a thread that wakes every 100 ms:
 the gap is its lateness between two samples. Samples show a server that does not answer. The pulse shows stops of the
-worker or the host between two samples. All functions are pure: they take times and return seconds. `standstill` finds
-the long stretches that fail a run.
+worker or the host between two samples. All functions are pure: they take times and return seconds. The module
+`standstill` finds the long stretches that make a run fail.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from itertools import pairwise
 
 #: Two neighbouring samples further apart than this many sampling intervals are a gap.
 GAP_INTERVALS = 1.5
-#: Gaps up to 2 seconds or 5 % of the window, the larger of the two, leave the window's times credible.
+#: The window's times stay credible if its gaps are at most 2 seconds or 5 % of the window, whichever is larger.
 LIMIT_SECONDS = 2.0
 LIMIT_SHARE = 0.05
 
@@ -33,7 +33,7 @@ class Gaps:
 
 
 def usual_interval(times_s: Sequence[float]) -> float | None:
-    """Return the median distance of neighbouring samples, without edges; None for fewer than three samples.
+    """Return the median time between neighbouring samples, edge samples left out; None for fewer than three samples.
 
     `times_s` must be in order.
     """
@@ -45,7 +45,7 @@ def usual_interval(times_s: Sequence[float]) -> float | None:
 def gaps_of(
     times_s: Sequence[float], interval_s: float | None, late_us: Sequence[tuple[float, float]] = ()
 ) -> Gaps | None:
-    """Return the gaps of a window; None without a sampling interval and without a pulse.
+    """Return the gaps of a window; None if it has neither a sampling interval nor a pulse.
 
     `times_s` are the times of all its samples, edges included. `late_us` are pairs of (time in s, cumulative lateness
     of the pulse in us). Both must be in order of time.

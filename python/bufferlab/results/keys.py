@@ -1,6 +1,6 @@
 """Makes the keys of points and data: SHA-256 over canonical JSON, so that equal settings have equal keys on any host.
 
-A key covers the settings as asked, as run, or as loaded. It never covers the host, the time, or the source of numbers.
+A key covers settings as asked for, as run, or as loaded. It never covers the host, the time, or the numbers' source.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ KEY_SCHEMA = 1
 
 
 def canonical_json(value: Any) -> str:
-    """Return a value as JSON in its only spelling: keys sorted, no spaces, text unchanged.
+    """Return a value as canonical JSON, with one spelling for each value: keys sorted, no spaces, text unchanged.
 
     Raises ValueError for a NaN or an infinite number.
     """
@@ -43,5 +43,5 @@ def actual_key(
 
 
 def data_key(recipe: Mapping[str, Any]) -> str:
-    """Return the key of loaded data. The recipe has engine build, page size, schema, loader and order, scale, seed."""
+    """Return the key of loaded data. The recipe has engine build, page size, schema, loader, order, scale and seed."""
     return digest("data", {"recipe": dict(recipe)})

@@ -47,9 +47,9 @@ class Metric(Term):
     column: str = ""
     """The column of iostat -x or mpstat that shows the same number; "" without one."""
     scale: Scale = "log"
-    """How values are compared: by ratio where all are above zero, or always by difference."""
+    """How values are compared: "log" by ratio if all are above zero, "linear" always by difference."""
     needs_long_window: bool = False
-    """True if checkpoints and other load on the host move it, so that a short window can claim nothing about it."""
+    """True if checkpoints or other load on the host change its value, so that a short window allows no claim on it."""
     from_zero: bool = True
     """True if an axis starts at zero. False for shares near one, which would be a flat line there."""
     count: str = ""
@@ -71,7 +71,7 @@ class Metric(Term):
 
     @property
     def is_timed(self) -> bool:
-        """Return whether the value is a time or a rate, which changes if the database stands still for a while."""
+        """Return whether the value is a time or a rate, so that a pause of the database changes it."""
         return self.kind == "latency" or (self.formula is not None and self.formula.is_timed)
 
     @property
@@ -125,14 +125,14 @@ Rows = tuple[Metric, ...]
 
 
 class PerUnitOfWork(dict[Work, Metric]):
-    """A row of several metrics: one count, per unit of each kind of work, rolled back units included."""
+    """A row of a table that declares several metrics: a count per New-Order and per transaction, rollbacks included."""
 
 
 def named(table: Mapping[str, object], probe: str = "", source: str = "") -> Rows:
     """Give the rows of a table their names; return their metrics.
 
-    Counts per unit of work come last, all counts per New-Order before all per transaction. `probe` and `source` hold
-    for rows that have none.
+    Counts per unit of work come last, all counts per New-Order before all per transaction. Rows without a probe or
+    source get `probe` and `source`.
     """
     rows = [(name, "", row) for name, row in table.items() if isinstance(row, Metric)]
     counts = [(name, row) for name, row in table.items() if isinstance(row, PerUnitOfWork)]
@@ -145,7 +145,7 @@ def named(table: Mapping[str, object], probe: str = "", source: str = "") -> Row
 
 
 class MetricTable:
-    """The base of a table of metrics: each attribute is a row, and the metric's name is `prefix` + attribute name."""
+    """The base class of tables of metrics. Each attribute is a row; its metric's name is `prefix` + its own name."""
 
     rows: ClassVar[Rows]
 
@@ -191,7 +191,7 @@ def derived(
         "derived",
         title=title,
         column=column,
-        # A ratio of two shares near one, or of shares that may be zero, says nothing.
+        # The ratio of two shares is useless if they are near one, or may be zero.
         scale=scale or ("linear" if kind == "share" else "log"),
         needs_long_window=long_window or unit.endswith("/s"),
         from_zero=from_zero,
@@ -348,14 +348,14 @@ class Disk(MetricTable, probe="device", source="/proc/diskstats, each disk below
 
 
 class Sched(MetricTable, probe="sched", source="/proc/PID/task/TID/schedstat, the server's children too"):
-    """The time that threads run or wait for a processor. The kernel keeps no times of a thread that has ended."""
+    """The time that threads run or wait for a processor. The kernel forgets a thread's times when the thread ends."""
 
     sched_cpu_ns = counter("ns", "lower", "time that threads ran, of the worker and of the server; without what ended threads ran after their last sample")
     sched_wait_ns = counter("ns", "lower", "time in which they could run and no processor was free; without what ended threads waited after their last sample")
 
 
 class Pulse(MetricTable, probe="pulse", source="a thread of the worker that wakes every 100 ms"):
-    """Times in which the worker or its host stood still."""
+    """The time for which the worker or its host stood still."""
 
     pulse_late_us = counter("us", "lower", "time by which the worker's pulse of 100 ms came late: it or the host stood still")
 
@@ -402,7 +402,7 @@ RAW = (
 
 
 def _gap(name: str, seconds: Callable[[Gaps], float]) -> Quantity:
-    """Return the formula of a length of a window's gaps, in seconds."""
+    """Return the formula of a value, in seconds, computed from a window's gaps."""
 
     def evaluate(window: Window) -> Value:
         return Value(seconds(window.gaps)) if window.gaps else Value(None, "too few samples to tell")

@@ -40,10 +40,10 @@ class CountedAccesses(_Strict):
 
 
 class PageTrace(_Strict):
-    """The facts of a trace of page accesses from the engine's start to its end, with the measured window's edges.
+    """The facts about a trace of page accesses, which runs from the engine's start to its end.
 
-    A failed trace has no page-trace.parquet, because a pool cannot be followed through a gap. The file of a dropped
-    trace was whole, and was removed.
+    A failed trace has no page-trace.parquet, because a pool's content is unknown after a gap. The file of a dropped
+    trace was complete, and was removed.
     """
 
     status: Literal["ok", "failed", "dropped"]
@@ -64,9 +64,9 @@ class PageTrace(_Strict):
     reader_cpu_us: float | None = Field(default=None, ge=0)
     """The processor time of the thread that reads the records; None if the engine's own thread recorded accesses."""
     recorder: Literal["engine", "inside", "uprobes"] | None = None
-    """The recorder: the engine's own pool, our code in the server, or in earlier runs the kernel; None if unknown."""
+    """Who recorded: the engine's own pool, our code in the server, or in earlier runs the kernel; None if unknown."""
     set_up_us: float | None = Field(default=None, ge=0)
-    """The time in which our code in the server prepared the recording, before the server's first instruction.
+    """The time that our code inside the server took to prepare the recording, before the server's first instruction.
 
     None for other recorders.
     """
@@ -88,30 +88,30 @@ class PlannedTraces(_Strict):
     """The plan of a sweep's page traces, as plan.json holds it."""
 
     recorder: Literal["inside", "uprobes"] | None
-    """The recorder: our code inside the server, or in earlier sweeps the kernel; None if no run has a page trace."""
+    """Who records: our code inside the server, or in earlier sweeps the kernel; None if no run has a page trace."""
     keep: KeepTraces
     by_name: bool
     """Whether the experiment or an option asks for page traces by name."""
     why_not: str | None = None
     limit_bytes: int | None = Field(default=None, gt=0)
-    """The most bytes of a run's file of accesses that the user allows. None for the default, and in earlier sweeps."""
+    """The user's limit of bytes for a run's file of accesses. None for the default, and in earlier sweeps."""
 
 
 class Replayed(_Strict):
-    """The counts of one buffer manager for the accesses of the measured window; earlier ones only filled its pool."""
+    """A buffer manager's counts for the accesses in the measured window. Accesses before it only filled the pool."""
 
     ALSO_PRINTED: ClassVar = ("reads",)
 
     gets: int = Field(ge=0)
-    """Accesses to a page that is wanted even if it is not in the pool."""
+    """Accesses to a page that must be read if it is not in the pool."""
     gets_if_in_pool: int = Field(ge=0)
-    """Accesses to a page that is wanted only if it is in the pool."""
+    """Accesses that use a page only if it is in the pool, and never read it."""
     misses: int = Field(ge=0)
-    """Pages read because a get wanted them."""
+    """Pages read because a get needed them."""
     prefetch_reads: int = Field(ge=0)
-    """Pages read before a get wanted them."""
+    """Pages read ahead, before a get needed them."""
     creates: int = Field(ge=0)
-    """New pages, which got a frame without a read."""
+    """New pages, which got a frame (a place in the pool) without a read."""
     evictions: int = Field(ge=0)
     """Pages that lost their frame to another page."""
     made_young: int = Field(ge=0)
@@ -119,23 +119,23 @@ class Replayed(_Strict):
     not_made_young: int = Field(ge=0)
     """InnoDB's accesses to old pages that came too early to move them; 0 in other managers."""
     guessed_scan_gets: int = Field(default=0, ge=0)
-    """Gets that PostgreSQL's model took for a scan's, because the trace has no mark; 0 in other managers."""
+    """Gets that PostgreSQL's model took for those of a scan, as the trace does not mark scans; 0 in other managers."""
     ring_reuses: int = Field(default=0, ge=0)
-    """Misses that took a buffer of their scan's own ring, so that no other page left; 0 in other managers."""
+    """Misses that reused a buffer of their scan's ring, without evicting a page outside it; 0 in other managers."""
     lru_writes: int = Field(default=0, ge=0)
-    """Dirty pages that InnoDB's page cleaner or PostgreSQL's background writer wrote for their frames."""
+    """Dirty pages that InnoDB's page cleaner or PostgreSQL's background writer wrote to free their frames."""
     flush_list_writes: int = Field(default=0, ge=0)
-    """Dirty pages that InnoDB's page cleaner wrote for their age or number; 0 in other managers."""
+    """Dirty pages that InnoDB's page cleaner wrote because of their age or number; 0 in other managers."""
     single_page_writes: int = Field(default=0, ge=0)
-    """Dirty pages that a thread of InnoDB or a session of PostgreSQL wrote for a frame that it waited for."""
+    """Dirty pages that an InnoDB thread or a PostgreSQL session wrote itself, because it needed the page's frame."""
     checkpoint_writes: int = Field(default=0, ge=0)
     """Dirty pages that PostgreSQL's checkpoints wrote; 0 in other managers."""
     page_images: int = Field(default=0, ge=0)
-    """Pages that PostgreSQL logs whole, at their first change after a checkpoint's begin; 0 in other managers."""
+    """Pages that PostgreSQL logs whole, at their first change after a checkpoint begins; 0 in other managers."""
     frames_used: int = Field(ge=0)
     """Frames that hold a page at the window's end."""
     brought_in_since_start: int = Field(ge=0)
-    """Pages that got a frame since the load began, but for those of a scan in its own ring."""
+    """Pages that got a frame since the load began, except pages that a scan put into its own ring."""
 
     @property
     def reads(self) -> int:
@@ -149,12 +149,12 @@ class Replayed(_Strict):
 
     @property
     def brought_in(self) -> int:
-        """Return the pages that got a frame in the window, but for those of a scan in its own ring."""
+        """Return the pages that got a frame in the window, except pages that a scan put into its own ring."""
         return self.reads + self.creates - self.ring_reuses
 
 
 class Verdict(_Strict):
-    """A reason not to believe a prediction, as a name for programs and a sentence."""
+    """A reason to doubt a prediction, as a name for programs and a sentence."""
 
     name: Literal[
         "own_point",
@@ -187,7 +187,7 @@ Work = Annotated[
 
 
 class TracedRun(_Strict):
-    """The run from whose page trace others were predicted."""
+    """The run whose page trace the predictions of other points come from."""
 
     ALSO_PRINTED: ClassVar = ("own_error", "own_writes_error")
 
@@ -211,32 +211,32 @@ class TracedRun(_Strict):
 
     @property
     def own_writes_error(self) -> float | None:
-        """Return how far the model's writes are from the count at the run's own point; 0.01 is 1 %."""
+        """Return the relative error of the model's writes at the run's own point (0.01 is 1 %); None if unknown."""
         if not self.measured_writes or self.modelled_writes is None:
             return None
         return self.modelled_writes / self.measured_writes - 1
 
     @property
     def own_error(self) -> float | None:
-        """Return how far the model is from the count at the run's own point; 0.01 is 1 %."""
+        """Return the relative error of the model's reads at the run's own point, by the engine's count; 0.01 is 1 %."""
         return self.modelled_reads / self.measured_reads - 1 if self.measured_reads else None
 
 
 class SimulatedPart(_Strict):
-    """The simulated part of a database: all, or a part that stands for all (crates/bufferlab-generate/src/scale.rs)."""
+    """The part of a database that was simulated: all, or a sample of it (crates/bufferlab-generate/src/scale.rs)."""
 
     warehouses: int = Field(ge=1)
     one_in: int = Field(ge=1)
     """One page in this many was simulated."""
     error: float | None = Field(ge=0)
-    """The expected error of the misses, as a share of them.
+    """The expected relative error of the misses.
 
-    None where all is simulated, and where nothing is missed.
+    None if the whole database was simulated, or if there were no misses.
     """
 
 
 STRETCHES = (50, 500, 2000)
-"""The lengths, in transactions, of the stretches in which distinct pages are counted.
+"""The numbers of consecutive transactions in which distinct pages are counted.
 
 They are `SPANS` in crates/bufferlab-generate/src/pools.rs.
 """
@@ -248,9 +248,9 @@ class Touches(_Strict):
     gets: float = Field(ge=0)
     """The gets and creations of these pages for each transaction."""
     pages: dict[int, Annotated[float, Field(ge=0)]]
-    """Transactions of a stretch -> mean number of distinct pages that a stretch of this length touches.
+    """Number of consecutive transactions -> mean number of distinct pages that they touch.
 
-    Stretches longer than the window have no entry.
+    Numbers larger than the window's have no entry.
     """
 
 
@@ -263,7 +263,7 @@ class ObjectTouches(Touches):
 
 
 class GeneratedRun(_Strict):
-    """The run whose page accesses were generated: no server did it."""
+    """A run whose page accesses were generated, without a server."""
 
     PRINTED: ClassVar = (
         "rules", "rules_version", "engine_version", "page_size_bytes", "database_bytes", "pages", "work", "simulated",
@@ -271,7 +271,7 @@ class GeneratedRun(_Strict):
     )  # fmt: skip
 
     rules: str = Field(pattern=r"^[a-z0-9_]+$")
-    """The rules of access, by the core's name for them."""
+    """The Rust core's name for the rules by which the accesses were generated."""
     rules_version: int = Field(ge=1)
     engine_version: str
     page_size_bytes: int = Field(gt=0)
@@ -291,7 +291,7 @@ class GeneratedRun(_Strict):
 
 
 class Prediction(_Strict):
-    """How a model filled a predicted run: from which accesses, with which settings, and how far to believe it.
+    """How a model filled a predicted run: from which accesses, with which settings, and with which doubts.
 
     The accesses are those of a traced run, or they were generated.
     """
@@ -303,27 +303,27 @@ class Prediction(_Strict):
     traced: TracedRun | None = None
     generated: GeneratedRun | None = None
     values: dict[str, int]
-    """The settings that the model obeys besides the pool's size, as it played them."""
+    """The values with which the model was run of all settings that it obeys, except the pool's size."""
     pool_bytes: int = Field(gt=0)
     pool_frames: int = Field(gt=0)
-    """The pool's bytes times the frames per byte that the traced engine counted; for a generated run, bytes / page
-    size."""
+    """The frames of the pool: its bytes times the traced engine's own frames per byte; for a generated run, its bytes
+    divided by the page size."""
     nominal_frames: int = Field(gt=0)
-    """The pool's bytes / page size: the frames with which LRU and OPT were replayed for comparison."""
+    """The pool's bytes divided by the page size: the frames with which LRU and OPT were replayed for comparison."""
     found: Replayed | None
     """The model's counts in the window; None if the reads depend on the speed of the run."""
     replays: dict[str, Replayed]
     """Name of a speed -> counts of the replay at that speed; empty if no setting makes reads depend on speed."""
     lru: Replayed
     opt: Replayed | None = None
-    """The counts of OPT with `nominal_frames`; None for generated accesses: OPT looks ahead, and they are not kept."""
+    """The counts of OPT with `nominal_frames`; None for generated accesses: OPT looks ahead, but they are not kept."""
     writes: PredictedWrites | None = None
     """The predicted writes; None in earlier predictions, and for models and accesses that have none."""
     turnovers: float = Field(ge=0)
-    """Pages that the accesses bring into this pool, from the load's first transaction on, divided by the pool's
-    frames."""
+    """The pages that enter this pool from the load's first transaction on, divided by the pool's frames: how often the
+    whole pool was replaced."""
     turnovers_before: float = Field(ge=0)
-    """The turnovers before the window."""
+    """The turnovers (as in `turnovers`) before the window began."""
     is_traced_point: bool
     """Whether this is the traced run's own point."""
     verdicts: list[Verdict]
@@ -343,7 +343,7 @@ class Prediction(_Strict):
 
     @property
     def accesses(self) -> TracedRun | GeneratedRun:
-        """Return the run whose accesses were played."""
+        """Return the run, traced or generated, whose accesses the model replayed."""
         found = self.traced or self.generated
         assert found is not None
         return found
@@ -360,7 +360,7 @@ class Prediction(_Strict):
 
     @property
     def misses_per(self) -> dict[str, dict[str, float]]:
-        """Return the misses in the same way."""
+        """Return the misses of each replay by unit of work, under the keys of `reads_per`."""
         return self._per(lambda one: one.misses)
 
     @property
@@ -382,7 +382,7 @@ class Prediction(_Strict):
 
 
 class OtherPool(_Strict):
-    """The reads of a model with a pool of one size."""
+    """The reads that a model predicts for a pool of one size."""
 
     pool_bytes: int = Field(gt=0)
     pool_frames: int = Field(gt=0)

@@ -8,7 +8,7 @@ from typing import ClassVar, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 WIDEST = 1.5
-"""The largest ratio of a range's ends at which the range is still a prediction."""
+"""The largest ratio of a range's ends; a wider range is too vague to be a prediction."""
 
 
 class _Strict(BaseModel):
@@ -16,21 +16,21 @@ class _Strict(BaseModel):
 
 
 class WritesEnd(_Strict):
-    """The pages that a model writes in the window, by their reason: one end of a range, or the only one."""
+    """The pages that a model writes in the window, by reason: one end of a predicted range, or its only value."""
 
     ALSO_PRINTED: ClassVar = ("pages",)
 
     why: str
-    """The reason for this end."""
+    """The condition under which this end holds, in words: a speed of the load, or a limit of pages' age."""
     age_bytes: int | None = Field(default=None, ge=0)
-    """InnoDB's largest age of a dirty page, in bytes of redo, in the mean over the window; None if it follows from the
+    """The maximum age of InnoDB's dirty pages in bytes of redo, as a mean over the window; None if it follows from the
     replay, and in other engines."""
     lru_writes: int = Field(default=0, ge=0)
-    """Dirty pages that InnoDB's page cleaner or PostgreSQL's background writer wrote for their frames."""
+    """Dirty pages that InnoDB's page cleaner or PostgreSQL's background writer wrote to free their frames."""
     flush_list_writes: int = Field(default=0, ge=0)
-    """Dirty pages that InnoDB's page cleaner wrote for their age, or because too many were dirty."""
+    """Dirty pages that InnoDB's page cleaner wrote because of their age, or because too many pages were dirty."""
     single_page_writes: int = Field(default=0, ge=0)
-    """Dirty pages that a thread or a session wrote which waited for a frame."""
+    """Dirty pages that an InnoDB thread or a PostgreSQL session wrote itself, because it needed the page's frame."""
     checkpoint_writes: int = Field(default=0, ge=0)
     """Dirty pages that a checkpoint wrote."""
     reads: int = Field(ge=0)
@@ -45,7 +45,7 @@ class WritesEnd(_Strict):
 
 
 class WritesDoubt(_Strict):
-    """A reason not to believe predicted writes, as a name for programs and a sentence."""
+    """A reason to doubt predicted writes, as a name for programs and a sentence."""
 
     name: Literal["own_writes", "device_decides", "few_checkpoints"]
     sentence: str
@@ -54,37 +54,37 @@ class WritesDoubt(_Strict):
 class PredictedWrites(_Strict):
     """The pages and bytes that a model predicts to be written in the window.
 
-    The age that dirty pages reach in a larger pool depends on the speed of the load. Such a pool has two ends. So
-    has any other pool of PostgreSQL, because checkpoints go by the clock.
+    The age that dirty pages reach in a larger pool depends on the speed of the load. So a larger pool has a range with
+    two ends. PostgreSQL's checkpoints follow the clock, so each of its pools other than the traced one has a range.
     """
 
     ALSO_PRINTED: ClassVar = ("pages", "least_pages", "most_pages", "page_bytes", "copy_bytes", "waiting_share")
 
     ends: list[WritesEnd] = Field(max_length=2)
-    """The first is that of the slower load. Empty if nothing is predicted."""
+    """The ends of the range, that of the slower load first. Empty if nothing is predicted."""
     why_not: str | None = None
     """The reason why the pages are not predicted; None if they are."""
     page_size_bytes: int = Field(gt=0)
     copies_per_page: float | None = Field(default=None, ge=0)
     """Copies in the doublewrite buffer for each page written, in the traced run; None if it did not count them."""
     redo_bytes: int | None = Field(default=None, ge=0)
-    """Bytes written to the redo log, or to the WAL: those of the traced window, or of two ends the geometric mean. None
-    if the run did not count them."""
+    """Bytes written to the redo log or WAL: those of the traced window, or the geometric mean of the two ends. None if
+    the run did not count them."""
     doubts: list[WritesDoubt] = []
 
     @property
     def least_pages(self) -> int | None:
-        """Return the fewer pages of the two ends; None if nothing is predicted."""
+        """Return the smaller number of pages of the two ends; None if nothing is predicted."""
         return min((end.pages for end in self.ends), default=None)
 
     @property
     def most_pages(self) -> int | None:
-        """Return the more pages of the two ends; None if nothing is predicted."""
+        """Return the larger number of pages of the two ends; None if nothing is predicted."""
         return max((end.pages for end in self.ends), default=None)
 
     @property
     def pages(self) -> int | None:
-        """Return the predicted pages: of two ends their geometric mean; None if the ends are too far apart."""
+        """Return the predicted pages, with two ends their geometric mean; None if the ends are too far apart."""
         least, most = self.least_pages, self.most_pages
         if least is None or most is None or self.why_not:
             return None
@@ -97,7 +97,7 @@ class PredictedWrites(_Strict):
 
     @property
     def copy_bytes(self) -> int | None:
-        """Return the bytes of their copies in the doublewrite buffer."""
+        """Return the bytes of the written pages' copies in the doublewrite buffer."""
         if self.page_bytes is None or self.copies_per_page is None:
             return None
         return round(self.page_bytes * self.copies_per_page)
@@ -117,6 +117,6 @@ class PredictedWrites(_Strict):
 
     @property
     def waiting_share(self) -> float | None:
-        """Return the share of reads that first waited for a write of a dirty page; of two ends the larger share."""
+        """Return the share of reads that had to wait until a dirty page was written; with two ends the larger share."""
         shares = [end.single_page_writes / end.reads for end in self.ends if end.reads]
         return None if self.pages is None else max(shares, default=0.0)

@@ -1,7 +1,7 @@
-"""Formulas with units: a small algebra in which pages per second and pages per minute cannot be confused.
+"""Formulas with units: an algebra that keeps, for example, pages per second and pages per minute apart.
 
 A Quantity is a formula over a measured window. Dividing formulas divides their units; adding them checks their units.
-If a number is missing, the result of the formula is missing too, with the number's reason.
+If a number in a formula is missing, the result is missing too, for the same reason.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Literal
 
 from bufferlab.results.window import Value, Window
 
-#: Units that are another unit times a factor. All others are base units ("page", "New-Order").
+#: Units that equal another unit times a factor. All other units are base units ("page", "New-Order").
 _SCALED = {
     "ns": ("s", 1e-9),
     "us": ("s", 1e-6),
@@ -31,7 +31,7 @@ _SINGULAR = {"batches": "batch", "searches": "search"}
 
 
 class UnitMismatchError(AssertionError):
-    """The error of a formula whose units do not fit each other or the declared unit: a bug, raised at import."""
+    """The error for a formula whose units do not fit each other or the declared unit: a bug, raised at import."""
 
 
 @dataclass(frozen=True)
@@ -134,9 +134,9 @@ class Quantity(Term):
         return self
 
     def counted_as(self, unit: str) -> Quantity:
-        """Return the same number under another unit, if each of the counted things is one of that unit.
+        """Return the same number under another unit. Each counted thing must be one of that unit.
 
-        For example, each page read is a read.
+        For example, each page that was read is one read.
         """
         return replace(self, unit=Unit.parse(unit))
 

@@ -1,7 +1,7 @@
 """The registry: one object with all metrics, each engine's part of the results, and the parameters of all workloads.
 
-`bufferlab.registry` makes it once from the declarations of engines and workloads. Every open sweep folder has it. This
-module names no engine.
+`bufferlab.registry` makes it once from the declarations of engines and workloads, and every open sweep folder refers
+to it. This module names no engine.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class WorkloadQuestion(Protocol):
 
 @dataclass(frozen=True)
 class Registry:
-    """All metrics, engines, and workloads' questions and parameters, each by its name."""
+    """All metrics, engines, and the workloads' questions and parameters, each by its name."""
 
     raw: Mapping[str, Metric]
     """The metrics that probes and engines emit."""
@@ -50,10 +50,10 @@ class Registry:
     def of(cls, engines: Mapping[str, EngineResults], questions: Mapping[str, WorkloadQuestion]) -> Registry:
         """Return the registry of these engines and these workloads' questions.
 
-        Raises AssertionError if a metric is declared twice, or if an engine has words for a metric outside of the table
+        Raises AssertionError if a metric is declared twice, or if an engine describes a metric that is not in the table
         `Engine`.
         """
-        owners = list({id(owned): owned for owned in engines.values()}.values())  # A family of engines shares one.
+        owners = list({id(owned): owned for owned in engines.values()}.values())  # Engines of a family share one.
         raw = [*metrics.RAW, *(metric for owned in owners for metric in owned.raw)]
         derived = [*metrics.DERIVED, *(metric for owned in owners for metric in owned.derived)]
         names: set[str] = set()
@@ -71,7 +71,7 @@ class Registry:
         return cls(told, {metric.name: metric for metric in derived}, engines, questions, named)
 
     def metric(self, name: str) -> Metric:
-        """Return the declaration of a metric, raw or derived; a phase's name before it is ignored.
+        """Return the declaration of a metric, raw or derived. A phase before the name, as in "scan.reads", is ignored.
 
         Raises KeyError for an unknown name.
         """
@@ -86,11 +86,11 @@ class Registry:
         return [*self.raw.values(), *self.derived.values()]
 
     def of_engine(self, name: str) -> EngineResults:
-        """Return the part of the results that an engine owns; for an unknown engine, the part of any database."""
+        """Return the declarations on an engine's results; for an unknown engine, those of any database."""
         return self.engines.get(name, EngineResults(pool="pool_size"))
 
     def fits(self, name: str, told: object) -> bool:
-        """Return whether some workload accepts this value of a parameter; True for a name that no workload declares."""
+        """Return whether any workload accepts this value of a parameter; True for a name that no workload declares."""
         knobs = self.parameters.get(name, ())
         return not knobs or any(knob.fits(told) for knob in knobs)
 

@@ -1,7 +1,7 @@
 """The stored format, version 2: run.json as typed tables and the columns of every Parquet file.
 
-This module only describes and checks. A test pins `schema_hash()`, so the format cannot change by accident. A change
-needs a new FORMAT_VERSION. Sweep folders of another version are refused with a message that names it.
+This module only describes and checks. A test pins `schema_hash()`, so the format cannot change by accident; a change
+needs a new FORMAT_VERSION. Commands refuse sweep folders of another version, with a message that names it.
 """
 
 from __future__ import annotations
@@ -79,14 +79,14 @@ def _moment(text: str) -> str:
 
 
 def _small(number: int) -> int:
-    """Return the number of a point, block or run. Raises ValueError from 2^31 on: summaries keep these in 32 bits."""
+    """Return the number of a point, block or run. Raises ValueError from 2^31 on: summaries store it in 32 bits."""
     if number >= 1 << 31:
         raise ValueError("a place beyond any sweep")
     return number
 
 
 _COUNTS = ("version", "connections", "terminals")
-"""The counts that run.json may have of every workload, in addition to the workload's parameters."""
+"""The keys that a workload's table in run.json may have in addition to the workload's own parameters."""
 
 
 class _Parameters(Protocol):
@@ -94,10 +94,10 @@ class _Parameters(Protocol):
 
 
 def _named(workload: dict[str, Any], info: ValidationInfo) -> dict[str, Any]:
-    """Return the table of a run's workload, or refuse it with ValueError.
+    """Return the workload's table in run.json if it is valid; else raise ValueError.
 
-    It needs a name and parameters that the workload can have had; `drawn` must be a table of counts. The registry,
-    which knows the parameters, is the context of the validation.
+    The table needs a name, and values that the workload's parameters accept; `drawn` must be a table of counts. The
+    context of the validation is the registry, which knows the parameters.
     """
     known: _Parameters | None = info.context
     drawn = workload.get("drawn")
@@ -124,7 +124,7 @@ def _flat(table: dict[str, Any]) -> dict[str, Any]:
     return table
 
 
-#: Types with a check of the value. The checks are not part of the format: `schema_hash` does not see them.
+#: Types with a check of the value. The checks are not part of the format: `schema_hash` does not cover them.
 Moment = Annotated[str, AfterValidator(_moment)]
 Place = Annotated[int, Field(ge=0, strict=True), AfterValidator(_small)]
 
@@ -142,27 +142,27 @@ class Point(_Strict):
 
 
 class StoredSetting(_Strict):
-    """One setting of a point under its only name: as asked for, as planned and as read back."""
+    """One setting of a point, under bufferlab's name for it: as asked for, as planned and as read back."""
 
     asked: str | None = None
-    """The canonical text of the value asked for ("10%"); None for a setting that an engine reports unasked."""
+    """The canonical text of the value asked for ("10%"); None for a setting that only the engine reports."""
     planned: Value = None
-    """The value that was to run; None if the value was left to the engine."""
+    """The value that was to be used; None if the choice was left to the engine."""
     actual: Value = None
-    """The value that ran, read back; None where none was read back."""
+    """The value that the engine used, read back from it; None if it was not read back."""
     unit: str = ""
     """The unit of `planned` and `actual`: "bytes", "s"; "" for a word or a bare number."""
     note: str = ""
-    """The engine's note on the value: why it is not the one asked for, or where a server's password was."""
+    """The engine's note on the value: why it differs from the one asked for, or where a server's password came from."""
 
     @property
     def value(self) -> Value:
-        """Return the value that ran; the planned one where nothing was read back."""
+        """Return the value that the engine used; the planned value if it was not read back."""
         return self.planned if self.actual is None else self.actual
 
     @property
     def differs(self) -> bool:
-        """Return whether another value ran than was planned."""
+        """Return whether the engine used another value than was planned."""
         return self.planned is not None and self.actual is not None and self.actual != self.planned
 
 
@@ -187,7 +187,7 @@ class Measured(_Strict):
 
 
 class Load(_Strict):
-    """The load: transactions one after another (closed), or at a rate that the database does not slow down (open)."""
+    """The load: each connection's transactions one after another (closed), or arrivals at a set rate (open)."""
 
     mode: Literal["closed", "open"] = "closed"
     rate_per_s: float | None = Field(default=None, gt=0)
@@ -196,7 +196,7 @@ class Load(_Strict):
 
 
 class PhaseDone(_Strict):
-    """A phase: a script that ran after the measured window on the same warm database, with two edge samples."""
+    """A phase: a script that ran after the measured window on the same warm database, with samples at both ends."""
 
     name: str = Field(pattern=r"^[a-z0-9][a-z0-9_-]*$")
     transactions: int = Field(ge=0)
@@ -255,7 +255,7 @@ class Consistency(_Strict):
 
 
 class IntegrityRow(_Strict):
-    """A check that the command `run` made during the run. The report adds the checks that need only samples."""
+    """A check that the command `run` made during the run. Reports add the checks that need only samples."""
 
     name: str
     status: Literal["passed", "failed", "not_applicable"]
@@ -263,7 +263,7 @@ class IntegrityRow(_Strict):
 
 
 class BlockTraceLost(_Strict):
-    """The events of a block trace that the kernel made and the trace lacks, by the place where they were lost."""
+    """The numbers of kernel events that a block trace lacks, by the place where they were lost."""
 
     overrun: int = Field(ge=0)
     dropped_events: int = Field(ge=0)
@@ -272,9 +272,9 @@ class BlockTraceLost(_Strict):
 
 
 class BlockTrace(_Strict):
-    """The facts of a trace of block requests over the measured window: whether it is whole, and its cost.
+    """The facts about a trace of block requests over the measured window: whether it is complete, and its cost.
 
-    A failed trace has no block-trace.parquet, because a reader would take a table with gaps for a whole one.
+    A failed trace has no block-trace.parquet, because a reader would take a table with gaps for a complete one.
     """
 
     status: Literal["ok", "failed"]
@@ -283,9 +283,9 @@ class BlockTrace(_Strict):
     device: str = ""
     """The major:minor number of the traced disk."""
     devices: list[str] = []
-    """The traced disk, the disks below it if it hands bios down (md, device mapper), and the partitions of all."""
+    """The traced disk, the disks below it if it passes bios down (md, device mapper), and the partitions of all."""
     partitions: dict[str, str] = {}
-    """Partition -> its disk, for `devices`. Bios are queued on the partition, requests are made on the disk."""
+    """Partition -> its disk, for `devices`. The kernel queues bios on partitions, but makes requests on disks."""
     names: dict[str, str] = {}
     """The names of the disks, by major:minor."""
     pids_are_the_hosts: bool = False
@@ -301,7 +301,7 @@ class BlockTrace(_Strict):
     events: int = Field(default=0, ge=0)
     actions: dict[str, int] = {}
     plugs_elsewhere: int = Field(default=0, ge=0)
-    """The number of plugs and unplugs of tasks that held back no request for `devices`."""
+    """The number of plug and unplug events of tasks that held back no request for `devices`."""
     pages: int = Field(default=0, ge=0)
     spool_bytes: int = Field(default=0, ge=0)
     reader_cpu_us: float = Field(default=0.0, ge=0)
@@ -311,14 +311,14 @@ class BlockTrace(_Strict):
 
 
 class StoredFile(_Strict):
-    """The size and hash of a file in a run's folder. They reveal a damaged file."""
+    """The size and hash of a file in a run's folder, which reveal damage."""
 
     bytes: int = Field(ge=0)
     sha256: str
 
 
 class StoredFailure(_Strict):
-    """The reason why a run did not end well: what happened, of which kind, where, and what to try."""
+    """The reason why a run did not end well: what happened, the kind of failure, where, and what to try."""
 
     kind: FailureKind
     what: str
@@ -352,7 +352,7 @@ class Run(_Strict):
     versions: dict[str, str] = {}
     warm_up: WarmUp | None = None
     load: Load = Load()
-    """The way in which transactions arrived. Runs made before open loops existed lack it: their loop was closed."""
+    """The way in which transactions arrived. Runs made before open loops existed lack this: their loop was closed."""
     measured: Measured | None = None
     phases: list[PhaseDone] = []
     database: Database | None = None
@@ -363,7 +363,7 @@ class Run(_Strict):
     page_trace: PageTrace | None = None
     """The facts on the run's page trace; None if none was to be made."""
     prediction: Prediction | None = None
-    """The model's counts and their origin; None for a measured run."""
+    """The model's counts and where they come from; None for a measured run."""
     status: Literal["ok", "failed", "skipped", "interrupted"]
     failure: StoredFailure | None = None
     """The reason why the run did not end well; None when it did."""
@@ -379,7 +379,7 @@ class Run(_Strict):
 
 
 class _Open(BaseModel):
-    """The base of documents that may have more fields than these, because reports need only some."""
+    """The base class of documents that may have fields not declared here, because reports need only some."""
 
     model_config = ConfigDict(extra="allow", allow_inf_nan=False)
 
@@ -428,11 +428,11 @@ class StoredStop(_Open):
     """The content of stop.json: the number of blocks of a sweep with `repetitions = "auto"`."""
 
     blocks: int = Field(ge=2)
-    """The number of blocks to do. Before the first look at the results it is the number until that look."""
+    """The number of blocks to do. Before the first evaluation of the results, the number of blocks until it."""
     enough: bool | None
-    """True if the first look found the blocks enough; None before that look.
+    """True if the first evaluation of the results found the blocks enough; None before it.
 
-    False: `blocks` was raised to the number that should be enough, and the sweep is judged again after them.
+    False if it raised `blocks` to the number that should be enough; the sweep is judged again after these.
     """
 
 
@@ -445,7 +445,7 @@ class StoredAim(_Open):
 
 
 class StoredScatter(_Strict):
-    """The scatter in a noise floor: a relative standard deviation with its interval."""
+    """A scatter in a noise floor: a relative standard deviation with its interval."""
 
     value: float = Field(ge=0)
     ci_low: float | None
@@ -479,7 +479,7 @@ class StoredHost(_Open):
 
     host_id: str = ""
     boot_key: str = ""
-    """A key that differs between booted systems with the same host_id, such as runners of a CI; "" in older sweeps."""
+    """A key that distinguishes booted systems with the same host_id, such as runners of a CI; "" in older sweeps."""
     noise: dict[str, StoredFloor] = {}
 
 

@@ -1,8 +1,8 @@
 """Finds the part of a window in which the database did not run: a stopped process, a frozen container, a paused host.
 
-Two signs must agree. First, no samples come, or a server answers none of them, although the sampler asks at a fixed
-interval. Second, the processes use less than half of the processor time per second of the rest of the window: a
-stopped process uses none, while a statement that keeps the sampler waiting uses it. A long statement is not a
+Two signs must agree. First, samples or the server's answers to them are missing, although the sampler asks at a fixed
+interval. Second, the processes use less than half as much processor time per second as in the rest of the window: a
+stopped process uses none, while a statement that keeps the sampler waiting uses some. A long statement is not a
 standstill: SQLite's sampler continues meanwhile, and a server answers on another connection. All functions are pure:
 they take rows of samples and return a stretch of time.
 """
@@ -35,7 +35,7 @@ class Stretch:
 
 
 def limit_seconds(interval_s: float) -> float:
-    """Return the longest time that may lie between two signs of life at this sampling interval."""
+    """Return how many seconds may pass between two signs of life, at this sampling interval, without a standstill."""
     return max(MIN_SECONDS, MIN_INTERVALS * interval_s)
 
 

@@ -1,7 +1,7 @@
 """The sweep folder on disk: created, filled run by run without half-written files, and checked when it is opened.
 
-This module computes no figures: the formulas of the metrics do. A run is published by the usual recipe (rename(2),
-fsync(2)): write a new folder, fsync its files, rename it, fsync the parent. A crash leaves a whole run, or a marked
+This module computes no values; the formulas of the metrics do. It publishes a run by the usual recipe (rename(2),
+fsync(2)): write a new folder, fsync its files, rename it, fsync the parent. A crash leaves a complete run, or a marked
 `.tmp-*` folder that a later command removes.
 """
 
@@ -85,12 +85,12 @@ STOP_FILE = "stop.json"
 _LONGEST_NAME = 255
 """The most bytes that Linux allows in the name of a file."""
 PREDICTED_FROM = "predicted_from"
-"""The key of plan.json that marks a predicted sweep; a measured sweep lacks it."""
+"""The key of plan.json that only predicted sweeps have."""
 _WRONG_FOLDER_HINT = "give the folder that `bufferlab run` printed, usually runs/<experiment>-<date>-<time>"
 
 
 def new_run_id() -> str:
-    """Return a random name for a run. The name says nothing about the run, so it never has to change."""
+    """Return a random name for a run. It does not depend on the run's properties, so it never has to change."""
     return secrets.token_hex(8)
 
 
@@ -123,7 +123,7 @@ def latency_rows(histograms: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]
 
 
 class _Recent:
-    """A cache of the tables read last, at most 128 MiB, because each chapter of a report reads all runs.
+    """A cache of the most recently read tables, at most 128 MiB. Each chapter of a report reads all runs.
 
     A file that has changed is read again.
     """
@@ -135,18 +135,18 @@ class _Recent:
         self._bytes = 0
 
     def get(self, path: Path, read: Callable[[], pl.DataFrame]) -> pl.DataFrame:
-        """Return the table of a file; read the file only if its table is not kept."""
+        """Return the table of a file; read the file only if the cache lacks its table."""
         try:
             seen = path.stat()
         except OSError:
-            return read()  # Reading raises the error that names the fault.
+            return read()  # `read` raises the error that names the fault.
         key = (path.absolute(), seen.st_ino, seen.st_size, seen.st_mtime_ns)
         if key in self._tables:
             table, size = self._tables.pop(key)
         else:
             table = read()
             self._bytes += (size := int(table.estimated_size()))
-        self._tables[key] = table, size  # The table read last stands at the end; the first one is dropped first.
+        self._tables[key] = table, size  # The table read last is moved to the end; the first is dropped first.
         while self._bytes > self._MOST_BYTES:
             self._bytes -= self._tables.pop(next(iter(self._tables)))[1]
         return table
@@ -170,7 +170,7 @@ class RunRecord:
 
     @property
     def ok(self) -> bool:
-        """Return whether the run ended as planned and may be used for figures."""
+        """Return whether the run ended as planned, so that its numbers may be used."""
         return self.run.status == "ok"
 
     @property
@@ -240,7 +240,7 @@ class RunRecord:
 
 
 class SweepFolder:
-    """The results of one command: how it was asked for, where it ran, and one folder per run."""
+    """The results of one command: the experiment asked for, the host, and one folder per run."""
 
     PRINTED: ClassVar = ("path", "experiment")
 
@@ -264,7 +264,7 @@ class SweepFolder:
         self.merged = merged
         """The hosts of a merged sweep, as in hosts.json; None for a sweep that `bufferlab run` made."""
         self.stop: StoredStop | None = None
-        """The decision how many blocks the sweep does; None if the number was fixed before the sweep began."""
+        """The decision on how many blocks the sweep does; None if the number was fixed before the sweep began."""
 
     @property
     def experiment(self) -> str:
@@ -273,7 +273,7 @@ class SweepFolder:
 
     @property
     def stops_itself(self) -> bool:
-        """Return whether the sweep was asked for as many blocks as its answer needs."""
+        """Return whether the sweep itself decides how many blocks its answer needs (`repetitions = "auto"`)."""
         design = self.asked.get("design")
         return isinstance(design, dict) and design.get("repetitions") == AUTO
 
@@ -285,9 +285,9 @@ class SweepFolder:
 
     @property
     def is_running(self) -> bool:
-        """Return whether a process adds runs to this folder now; False on a file system without locks.
+        """Return whether a process is adding runs to this folder; False on a file system without locks.
 
-        The test releases its own lock at once.
+        The method tries the folder's lock, and releases it at once.
         """
         descriptor = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY)
         try:
@@ -329,8 +329,8 @@ class SweepFolder:
     ) -> SweepFolder:
         """Make `<parent>/<experiment>-<YYYYmmdd-HHMMSS>`, where <experiment> is `plan["experiment"]`, and open it.
 
-        The folder appears with everything that `fill` writes, or not at all. If that name is taken, a number is added
-        to it; a `name` that the caller chose must be free. `hosts` are the hosts of a merged sweep.
+        The folder appears with everything that `fill` writes, or not at all. If the name is taken, a number is added to
+        it; a `name` that the caller chose must be free. `hosts` are the hosts of a merged sweep.
         """
         parent = Path(parent)
         tries = 1000 if name is None else 1
@@ -400,13 +400,13 @@ class SweepFolder:
         beside: Mapping[str, str] = MappingProxyType({}),
         tables: Mapping[str, Path] = MappingProxyType({}),
     ) -> RunRecord:
-        """Write one run atomically: even after a power cut, the run is on disk whole or not at all.
+        """Write one run atomically: even after a power cut, the run is on disk completely or not at all.
 
         `samples` are rows of `sample_rows`, `latency` rows of `latency_rows`. `beside` has further text files by name
         (a server's configuration), `tables` Parquet files made elsewhere (a block trace). Runs that failed or were
-        interrupted are published too, with the files they have. Raises InternalError for a run that is published
-        already, and for rows or a run that break the stored format: our bug. Raises EnvironmentLackingError when the
-        disk refuses; no part of the run stays.
+        interrupted are published too, with the files they have. Raises InternalError for bugs of ours: a run that is
+        published already, and rows or a run that break the stored format. Raises EnvironmentLackingError if the disk
+        refuses; then no part of the run stays.
         """
         run_id = run.run_id
         final = self.path / "runs" / run_id
@@ -442,7 +442,7 @@ class SweepFolder:
     def changing(self, what: str) -> AbstractContextManager[None]:
         """Context manager for writing `what` into the folder.
 
-        Raises EnvironmentLackingError when the disk refuses. It ends the sweep, and its hint is the resuming command.
+        Raises EnvironmentLackingError if the disk refuses: that ends the sweep, and the hint is the command to resume.
         """
         return into(self.path, what, "earlier runs are kept", f"bufferlab run --resume {self.path}")
 
@@ -467,7 +467,7 @@ class SweepFolder:
         return self._replace("summary.parquet", lambda path: write_parquet(path, frame, _VERSION))
 
     def write_derived(self, name: str, content: str | bytes) -> Path:
-        """Replace one file that a report makes, whole or not at all; return its path.
+        """Replace one file that a report makes, completely or not at all; return its path.
 
         Such files are report.html, .md or .pdf, figures/*.svg and tables/*.csv.
         """
@@ -479,14 +479,14 @@ class SweepFolder:
         return _table(self.path / "summary.parquet", SUMMARY_COLUMNS)
 
     def write_stop(self, stop: StoredStop) -> None:
-        """Store the decision how many of its blocks the sweep does, in stop.json."""
+        """Store in stop.json the decision on how many blocks the sweep does."""
         stamp = {"format": FORMAT, "format_version": FORMAT_VERSION}
         data = json_bytes({**stop.model_dump(mode="json"), **stamp})
         self._replace(STOP_FILE, lambda path: write_bytes(path, data))
         self.stop = stop
 
     def write_experiment(self, text: str) -> None:
-        """Replace experiment.toml; the folder then has to be opened again."""
+        """Replace experiment.toml. The caller has to open the folder again afterwards."""
 
         def write(path: Path) -> None:
             path.touch(experiment_mode(text))
@@ -509,7 +509,7 @@ class SweepFolder:
             return None
         hint = f"remove it; bufferlab run --resume {self.path} makes it anew"
         found = validated(OtherPools, read_json(path, hint), path, hint)
-        # Reading the runs hashes all of their files, so they are read only if a prediction is from a traced run.
+        # Reading the runs hashes all of their files, so read them only if a prediction is from a traced run.
         files = {record.run_id: record.run.files for record in self.runs() if record.ok} if found.of else {}
         for one in found.of:
             stored = files.get(one.traced.run_id, {}).get(PAGE_TRACE_FILE)
@@ -538,16 +538,16 @@ class SweepFolder:
 
 
 def experiment_mode(text: str) -> int:
-    """Return the mode for experiment.toml, to which the umask applies: 0o600 if the text may hold private data.
+    """Return the mode of experiment.toml before the umask: 0o600 if the text may hold private data.
 
-    A script's choose(...) lists values, which script-from-slow-log takes from a user's log.
+    A choose(...) in a script lists values that script-from-slow-log took from a user's log.
     """
     return 0o600 if "choose(" in text else 0o666
 
 
 @contextmanager
 def own_folder(path: Path) -> Iterator[Path]:
-    """Context manager for a folder inside a sweep folder. It yields a path that stays valid if a folder is renamed.
+    """Context manager for a folder inside a sweep folder. Its path stays valid even if a folder above is renamed.
 
     Raises DataFileError for a link or a file, and OSError if the folder cannot be opened.
     """
@@ -590,7 +590,7 @@ def open_run(folder: Path, registry: Registry) -> RunRecord:
 
 @contextmanager
 def _readable(path: Path) -> Iterator[None]:
-    """Context manager for reading a folder. Raises EnvironmentLackingError when the file system refuses a read."""
+    """Context manager for reading a folder. Raises EnvironmentLackingError if the file system refuses a read."""
     try:
         yield
     except OSError as error:
@@ -602,7 +602,7 @@ def _readable(path: Path) -> Iterator[None]:
 def _check_stored(path: Path, size: int, sha256: str) -> None:
     if not path.is_file():
         raise DataFileError("a file of this run is missing", str(path), RESUME_HINT)
-    if (found := path.stat().st_size) != size:  # Checked before the hash reads it: a link may lead to an endless file.
+    if (found := path.stat().st_size) != size:  # Checked before hashing: a link may lead to an endless file.
         raise DataFileError(f"the file holds {found} bytes, {size} were written", str(path), RESUME_HINT)
     if _fingerprint(path)["sha256"] != sha256:
         raise DataFileError("the file is damaged: its contents are not what was written", str(path), RESUME_HINT)
@@ -611,7 +611,7 @@ def _check_stored(path: Path, size: int, sha256: str) -> None:
 def _read_stamped(path: Path, model: type[BaseModel], hint: str | None = None) -> dict[str, Any]:
     """Read a JSON file of the sweep folder, which must name its format and the format's version.
 
-    Raises DataFileError if it does not, or does not fit `model`. A `hint` is for a file that the folder can do without.
+    Raises DataFileError if it does not, or does not fit `model`. Give a `hint` for files that a folder need not have.
     """
     if hint is None and not path.exists():
         inside = sorted(path.parent.glob(f"*/{path.name}"))
@@ -635,7 +635,7 @@ def _seal(document: Mapping[str, Any]) -> str:
 
 
 def _sealed(document: dict[str, Any]) -> bytes:
-    """Return the bytes of run.json with its own hash, which shows a flipped bit in a number too."""
+    """Return the bytes of run.json with a hash of the content, which reveals even a flipped bit in a number."""
     return json_bytes({**document, "seal": _seal(document)})
 
 
@@ -663,12 +663,12 @@ def _frame(rows: Sequence[Mapping[str, Any]], columns: Mapping[str, str]) -> pl.
 
 
 def write_block_trace(path: Path, parts: Iterable[pl.DataFrame]) -> None:
-    """Write block-trace.parquet from consecutive frames, of which memory holds one at a time."""
+    """Write block-trace.parquet from consecutive frames; only one of them is in memory at a time."""
     _write_parts(path, parts, BLOCK_TRACE_COLUMNS)
 
 
 def write_page_trace(path: Path, parts: Iterable[pl.DataFrame]) -> None:
-    """Write page-trace.parquet from consecutive frames, of which memory holds one at a time."""
+    """Write page-trace.parquet from consecutive frames; only one of them is in memory at a time."""
     _write_parts(path, parts, page_trace_words().columns)
 
 

@@ -1,6 +1,6 @@
 """Computes values of a run over time: second by second, and of any part of the measured window.
 
-Each stretch between two samples is treated as a small window, to which the usual formulas apply. Counters between
+Each stretch between two samples is treated as a small window, to which the metrics' formulas apply. Counters between
 samples are interpolated. All functions are pure: they take samples and return values.
 """
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 #: The name of the stretch between two windows, in which the next phase is set up.
 BETWEEN = "between"
-#: The order of samples taken at one time: the end of a window, samples between two windows, the start of the next.
+#: The order of samples of the same time: a window's end edge, then samples without an edge, then the next start edge.
 _ORDER = {"end": -1, None: 0, "start": 1}
 
 
@@ -36,7 +36,7 @@ class Instant:
 
 @dataclass(frozen=True)
 class TimelineSecond:
-    """The values of a stretch of a run between two samples, of which the second is at `t_s`."""
+    """The values of a stretch of a run between two samples; the second sample is at `t_s`."""
 
     t_s: float
     phase: str
@@ -44,7 +44,7 @@ class TimelineSecond:
 
 
 def samples_of(samples: pl.DataFrame, derived: Iterable[Metric]) -> pl.DataFrame:
-    """Return only the samples that these derived values need, a small part of all."""
+    """Return only those samples, a small part of all, that these derived values need."""
     import polars as pl
 
     needed = set().union(*(metric.quantity().reads for metric in derived))
@@ -97,15 +97,15 @@ def measured_instants(samples: pl.DataFrame) -> list[Instant]:
         return []
     points = instants(samples.filter(pl.col("t_s").is_between(times["start"], times["end"])))
     edges = {instant.edge: place for place, instant in enumerate(points) if instant.edge and instant.phase == MEASURE}
-    # In a damaged file the rows of one moment may belong to two phases; then an edge is missing here.
+    # In a damaged file the rows of one time may belong to two phases. Then an edge is missing here.
     return points[edges["start"] : edges["end"] + 1] if edges.keys() == {"start", "end"} else []
 
 
 def finest_share(points: Sequence[Instant]) -> float | None:
-    """Return the smallest share of the window that can be evaluated: a tenth or a third.
+    """Return the smallest share of the window for which values can be computed: a tenth or a third.
 
     No two neighbouring samples may be further apart than that share. The result is None if some are further apart than
-    a third, or with fewer than two samples.
+    a third, or if there are fewer than two samples.
     """
     if len(points) < 2:
         return None

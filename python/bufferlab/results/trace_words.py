@@ -1,4 +1,4 @@
-"""The words of a page trace, taken from the Rust core: kinds of accesses, columns of the table, fields of a record."""
+"""The names in a page trace, as the Rust core defines them: kinds of accesses, table columns, fields of a record."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ NOT_WRITTEN = "the page trace could not be written"
 
 @dataclass(frozen=True)
 class PageTraceWords:
-    """The words of a page trace, as the core declares them."""
+    """The names in a page trace, as the Rust core declares them."""
 
     kinds: tuple[str, ...]
-    """The kinds of accesses; a kind's number is its place here."""
+    """The kinds of accesses. A kind's number in the trace is its index here."""
     columns: Mapping[str, str]
     """The columns of page-trace.parquet: one row per access to a page of the pool, in the order of time."""
     record: tuple[tuple[str, str], ...]
@@ -31,6 +31,6 @@ def hint_for(problem: str, if_not_written: str) -> str:
 
 @cache
 def page_trace_words() -> PageTraceWords:
-    """Return the words of a page trace from the core (crates/bufferlab-model/src/trace.rs)."""
+    """Return the names in a page trace from the Rust core (crates/bufferlab-model/src/trace.rs)."""
     words = json.loads(import_module("bufferlab._native").page_trace_words())
     return PageTraceWords(tuple(words["kinds"]), dict(words["columns"]), tuple(map(tuple, words["record"])))

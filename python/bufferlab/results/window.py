@@ -1,7 +1,7 @@
 """A window of one run, the measured one or a phase's: the change of every counter between its two edge samples.
 
 A counter's value is its end minus its start. If that is negative, the value is missing, with a reason. Gauges are read
-at an edge, or over all samples of the window. This module does not know the meaning of any metric.
+at an edge (the window's start or end), or over all samples of the window. This module does not know what metrics mean.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Value:
 
 
 class Reading(NamedTuple):
-    """One metric of one subject at an edge: a number or the reason why it is missing."""
+    """One metric of one subject (a device, core or transaction type) at an edge: a number, or why it is missing."""
 
     number: float | None
     reason: str | None
@@ -35,7 +35,7 @@ class Reading(NamedTuple):
 Edge = dict[str, dict[str, Reading]]
 #: Metric -> (time in s, number) of every sample of a window, in the order of time.
 Course = Mapping[str, tuple[tuple[float, float], ...]]
-#: The reason for a counter that one of the edge samples lacks; the counter's name is put before it.
+#: The reason why a counter has no value if an edge sample lacks it. The counter's name is put before this text.
 NOT_SAMPLED = "was not sampled at both edges"
 #: The counter of the lateness of the worker's pulse, which should come every 100 ms.
 PULSE = "pulse_late_us"
@@ -56,7 +56,7 @@ class Window:
     course: Course = field(default_factory=dict)
     """Every sample of the gauges without a subject. Empty for a window whose edges lie between samples."""
     counts: Course = field(default_factory=dict)
-    """Every sample of the pulse and of the counters asked for in `of`, summed over their subjects."""
+    """Every sample of the pulse and of the counters that `of` was asked to keep, summed over their subjects."""
     gaps: Gaps | None = None
     """The window's gaps; None with too few samples, and for a window whose edges lie between samples."""
 
@@ -148,7 +148,7 @@ class Window:
 def _gaps(samples: pl.DataFrame, phase: str, counts: Course) -> Gaps | None:
     import polars as pl
 
-    # One query for both, as in `_course`: the columns themselves do the rest.
+    # One query for both columns, because a query has a fixed cost (see `_course`). Methods of the columns do the rest.
     inside = samples.select("t_s", of_phase=pl.col("phase") == phase, between=pl.col("edge").is_null())
     times, between = (inside["t_s"].filter(inside[rows]).unique().sort().to_list() for rows in ("of_phase", "between"))
     return gaps_of(times, usual_interval(between), counts.get(PULSE, ()))
@@ -162,7 +162,7 @@ def _shown(edge: Edge, metric: str, subject: str) -> Value:
 
 
 def _course(samples: pl.DataFrame, phase: str, start_s: float | None, end_s: float | None) -> Course:
-    """Return the samples of a phase's gauges between its edges; the sampler runs on for a moment after the end."""
+    """Return the samples of a phase's gauges between its edges. The sampler runs for a moment beyond the end edge."""
     import polars as pl
 
     if start_s is not None and end_s is not None:
@@ -181,7 +181,7 @@ def _counts(samples: pl.DataFrame, phase: str, courses: frozenset[str]) -> Cours
 
     wanted = (pl.col("phase") == phase) & pl.col("metric").is_in(sorted(courses)) & pl.col("count").is_not_null()
     found: dict[str, dict[float, int]] = {}
-    # Few rows are wanted of many; to group them in a query takes longer than this loop.
+    # Only a few of many rows are needed. To group them in a query would take longer than this loop.
     for metric, t_s, count in samples.filter(wanted).select("metric", "t_s", "count").iter_rows():
         summed = found.setdefault(metric, {})
         summed[t_s] = summed.get(t_s, 0) + count
@@ -205,7 +205,7 @@ def _edges(samples: pl.DataFrame, phase: str) -> tuple[dict[str, Edge], dict[str
 
 
 def _subject_in(phase: str, probe: str, subject: str) -> str | None:
-    """Return a subject's name in a phase: a transaction type of another phase than `measure` has that phase as prefix.
+    """Return a subject's name within a phase. In phases other than `measure`, transaction types begin with the phase.
 
     The result is None for transaction types of other phases.
 

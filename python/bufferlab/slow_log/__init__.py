@@ -1,7 +1,7 @@
 """Makes a script of transactions from a slow query log of MySQL or MariaDB. Reads no database.
 
-Only the script holds values of the log. The command's output has digests (statements without their values), names and
-counts.
+Only the script contains values from the log. The command's output has digests (statements without their values), names
+and counts.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Reads logs, chooses the schema, and reports, without any value, which parts of the log the script has and lacks."""
+"""Reads logs, chooses the schema, and reports, without any value, which parts of the log the script has or lacks."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from bufferlab.slow_log.transactions import By, Kind, Tally, Transactions
 
 _HINT = "give a slow query log of MySQL, MariaDB or Percona Server, written as a file (log_output = FILE)"
 _OF_PARTS = ("without an end", "in a transaction without an end")
-"""The reasons for leaving statements out that show that the log has only a part of what ran."""
+"""The reasons for leaving out a statement that show that the log lacks some statements that ran."""
 
 
 @dataclass(frozen=True)
 class Made:
-    """A script, and the numbers that say which share of the log it has. Only `script.text` holds values of the log."""
+    """A script, and counts of how much of the log it has. Only `script.text` contains values from the log."""
 
     PRINTED: ClassVar = (
         "schema", "entries", "statements", "statements_in_script", "transactions_in_script", "seconds", "sections",
@@ -35,14 +35,14 @@ class Made:
     script: Script
     schema: str
     entries: int
-    """The number of all entries of the log: statements, begins and ends of transactions, commands of connections."""
+    """The number of the log's entries: statements, begins and ends of transactions, commands of connections."""
     statements: int
     """The number of the log's statements, in the script or left out."""
     seconds: float
     left_out: dict[str, int]
-    """The number of statements that the script lacks, by the reason, the largest number first."""
+    """Reason -> number of statements that the script lacks for it, the largest number first."""
     digests: dict[str, Tally]
-    """The digests of the statements that a script can hold, those whose statements took longest first."""
+    """Digest -> its counts, for statements that a script can contain. Digests with the most total time come first."""
     notes: tuple[str, ...]
 
     @property
@@ -52,7 +52,7 @@ class Made:
 
     @property
     def statements_in_script(self) -> int:
-        """Return the number of the log's statements whose kind is a section of the script."""
+        """Return the number of the log's statements whose kind of transaction is a section of the script."""
         return sum(section.kind.count * len(section.kind.statements) for section in self.script.sections)
 
     @property
@@ -63,10 +63,10 @@ class Made:
 
 def make_script(files: Sequence[Path], by: By = "transaction", schema: str | None = None, *,
                 ansi_quotes: bool = False) -> Made:  # fmt: skip
-    """Return the script of logs that follow each other in the order given; `schema` is by default the most frequent.
+    """Return the script made of logs, which are given in the order of time. `schema` is by default the most frequent.
 
-    Raises DataFileError when a file cannot be read or is another kind of file, and when a script can hold nothing of
-    the logs. Raises SpecError for a schema that the logs do not have.
+    Raises DataFileError if a file cannot be read or is another kind of file, and if a script can contain no statement
+    of the logs. Raises SpecError for a schema that the logs do not have.
     """
     found = Transactions(by, ansi_quotes)
     lines_outside = sum(_read(path, found) for path in files)
@@ -94,9 +94,9 @@ def make_script(files: Sequence[Path], by: By = "transaction", schema: str | Non
 
 
 def _read(path: Path, found: Transactions) -> int:
-    """Take the entries of a file. Return the number of its lines that belong to no entry.
+    """Add the entries of a file to `found`. Return the number of its lines that belong to no entry.
 
-    Raises DataFileError when the file cannot be read or is another kind of file.
+    Raises DataFileError if the file cannot be read or is another kind of file.
     """
     before = found.entries
     try:
@@ -114,7 +114,7 @@ def _read(path: Path, found: Transactions) -> int:
 
 
 def _nothing_fits(found: Transactions, left_out: Counter[str], where: str) -> DataFileError:
-    """Return the error for a log without a statement that a script can hold, with the reasons."""
+    """Return the error for a log without any statement that a script can contain, with the reasons."""
     reasons = [f"{count:,} {why}" for why, count in left_out.most_common() if count]
     what = f"none of the log's {plural(found.statements, 'statement')} can stand in a script"
     if any(left_out[why] for why in _OF_PARTS):
@@ -129,7 +129,7 @@ def _statements(kind: Kind) -> int:
 
 
 def _schema(kinds: Any, asked: str | None, where: str) -> str:
-    """Return the schema asked for, or else the one with most statements. Raises SpecError if no kind has it."""
+    """Return the schema asked for, or else the schema with most statements. Raises SpecError if no kind has it."""
     counts: Counter[str] = Counter()
     for kind in kinds:
         counts[kind.schema] += _statements(kind)
@@ -144,7 +144,7 @@ def _schema(kinds: Any, asked: str | None, where: str) -> str:
 
 
 def _notes(found: Transactions, script: Script, lines_outside: int) -> list[str]:
-    """Return the sentences that a user must know before believing a run of the script."""
+    """Return the caveats that a user should know before believing a run of the script, as sentences."""
     notes = []
     if found.by == "transaction" and found.without_session:
         notes.append(

@@ -1,7 +1,7 @@
-"""Makes a statement's digest, which has no literal, and its form, which has places for its values, from its tokens.
+"""Makes, from a statement's tokens, its digest (without literals) and its form (with placeholders for its values).
 
-The digest follows the idea of MySQL's DIGEST_TEXT: `?` for a value, `(...)` for a list of values. Outside of lists NULL
-stays. tokens.py cuts a statement into tokens, named_tables.py finds the tables that it names.
+The digest follows MySQL's DIGEST_TEXT: `?` for a value, `(...)` for a list of values; NULL stays outside of lists.
+tokens.py cuts a statement into tokens, named_tables.py finds the tables that it names.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from bufferlab.slow_log.keywords import FIXED_AFTER, KEYWORDS, LITERAL_AFTER, RE
 from bufferlab.slow_log.tokens import FOLDED, Double, Hexadecimal, Token, UnreadableError, Value, name_of, tokens_of
 
 _MOST_PADDED = 512
-"""The most values of an IN list that is made longer, so that lists of nearly the same length have one form."""
+"""The most values of an IN list that is padded, so that lists of nearly the same length share one form."""
 
 _PLAIN = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 
@@ -31,14 +31,13 @@ class SqlStatement:
     schema: str = ""
     """The schema of the statement's tables; "" if the log lacks it."""
     why_not: str = ""
-    """The reason why the statement is not of the application, or not of one schema; "" if a script may hold it."""
+    """The reason why a script leaves the statement out: it is not the application's, or not of one schema; or ""."""
 
 
 def digest(sql: str) -> str:
     """Return the digest of a statement.
 
-    Raises UnreadableError when a quote or a comment in it has no end, or when it has a character that SQL does not
-    have.
+    Raises UnreadableError if a quote or a comment in it has no end, or for a character that SQL does not have.
 
     >>> digest("select * from t -- all\\nwhere a in (1,2) and `b` = -0x1F or c is null limit 5")
     'SELECT * FROM t WHERE a IN (...) AND b = ? OR c IS NULL LIMIT ?'
@@ -49,11 +48,11 @@ def digest(sql: str) -> str:
 
 
 def read_statement(sql: str, schema: str = "", ansi_quotes: bool = False) -> SqlStatement:
-    """Return the statement with its digest, form and values; names lose the qualifier of its schema.
+    """Return the statement with its digest, form and values. Names lose the qualifier that names its schema.
 
-    `schema` is the connection's. The statement has another schema if all its tables are qualified by that one. Raises
-    UnreadableError when a quote or a comment has no end, for a character that SQL does not have, and when no script can
-    hold the statement.
+    `schema` is the connection's; if the statement qualifies all its tables with another schema, it belongs to that one.
+    Raises UnreadableError if a quote or a comment has no end, for a character that SQL does not have, and if no script
+    can contain the statement.
     """
     tokens = _signed(tokens_of(sql, ansi_quotes))
     named = named_tables.named_in(tokens)
@@ -66,13 +65,13 @@ def read_statement(sql: str, schema: str = "", ansi_quotes: bool = False) -> Sql
 
 
 def _signed(tokens: list[Token]) -> list[Token]:
-    """Return the tokens with each sign made a part of the number behind it."""
+    """Return the tokens with each sign merged into the number after it."""
     kept: list[Token] = []
     for token in tokens:
         if token.kind == "literal":
             while kept and kept[-1].is_("-", "+") and (len(kept) == 1 or _before_sign(kept[-2])):
                 if kept[-1].text == "-" and isinstance(token.value, bytes) and _number_of(token.value) is None:
-                    break  # Bytes have no sign. The server applies it to the number that it converts them to.
+                    break  # Bytes have no sign: the server converts them to a number and negates that.
                 if kept.pop().text == "-":
                     token.value = _negated(token.value)
         kept.append(token)
@@ -80,7 +79,7 @@ def _signed(tokens: list[Token]) -> list[Token]:
 
 
 def _before_sign(token: Token) -> bool:
-    """Return whether a + or - behind this token is the sign of a number, not an operator between two values."""
+    """Return whether a + or - after this token is the sign of a number, not an operator between two values."""
     return (token.kind == "operator" and token.text not in (")", "}", FOLDED)) or token.is_(*RESERVED)
 
 
@@ -98,14 +97,14 @@ def _negated(value: Value) -> Value:
 
 
 def _number_of(value: Value) -> Value:
-    """Return the number for a literal 0x..., None for other bytes, and any other value unchanged."""
+    """Return the number that a literal 0x... stands for, None for other bytes, and any other value unchanged."""
     if isinstance(value, bytes):
         return value.number if isinstance(value, Hexadecimal) else None
     return value
 
 
 def _refuse(tokens: Sequence[Token]) -> None:
-    """Raise UnreadableError, whose words say why, if no script can hold the statement."""
+    """Raise UnreadableError, with the reason, if no script can contain the statement."""
     words = [token for token in tokens if token.kind == "word"]
     for at, token in enumerate(tokens):
         if token.kind == "variable" and not token.text.startswith("@@"):
@@ -116,7 +115,7 @@ def _refuse(tokens: Sequence[Token]) -> None:
             raise UnreadableError("several statements in one entry")
         if token.kind in ("quoted", "hint") and not token.text.isprintable():
             raise UnreadableError(f"a {'name' if token.kind == 'quoted' else 'hint'} that is not printable UTF-8")
-        # A server also takes the name of a function in quotes (sql_yacc.yy, function_call_generic).
+        # A server also accepts a function's name in quotes (sql_yacc.yy, function_call_generic).
         why = _UNWANTED.get((name_of(token) or "").upper())
         if why and any(one.is_("(") for one in tokens[at + 1 : at + 2]):
             raise UnreadableError(why)
@@ -132,12 +131,12 @@ _UNWANTED = {
     ),
     "LOAD_FILE": "a file of the server's",
 }
-"""The functions that scripts must not call, with the reason for each."""
+"""Function that scripts must not call -> reason."""
 
 
 def _fix(tokens: Sequence[Token]) -> None:
-    """Mark the literals in whose place the server takes no parameter, or reads a parameter with another meaning."""
-    in_list_of_places = 0  # The depth of parentheses, from 1, of the ORDER BY or GROUP BY being read; 0 outside of one.
+    """Mark the literals that must stay: the server takes no parameter there, or gives it another meaning."""
+    in_list_of_places = 0  # The depth of parentheses (from 1) around the current ORDER BY or GROUP BY, else 0.
     depth = 1
     for at, token in enumerate(tokens):
         before = tokens[at - 1] if at else None
@@ -161,20 +160,20 @@ def _fix(tokens: Sequence[Token]) -> None:
 
 
 def _is_alias_behind(before: Token) -> bool:
-    """Return whether a text literal behind this token is a name for a column: `SELECT count(*) 'n'`."""
+    """Return whether a text literal after this token is the name of a column: `SELECT count(*) 'n'`."""
     if before.kind == "word":
         return before.text not in KEYWORDS or before.text == "END"
     return before.kind in ("quoted", "literal") or before.is_(")")
 
 
 def _in_type(tokens: Sequence[Token], at: int) -> bool:
-    """Return whether the number at this place is a size of a type, as in DECIMAL(10, 2), or the digits of NOW(6)."""
+    """Return whether the number at index `at` is the size of a type, as in DECIMAL(10, 2), or the digits of NOW(6)."""
     opening = at - 1 if tokens[at - 1].is_("(") else at - 3
     return opening > 0 and tokens[opening].is_("(") and tokens[opening - 1].is_(*TYPES_WITH_SIZES)
 
 
 def _wrapped(tokens: Sequence[Token]) -> list[Token]:
-    """Return the tokens with DATE('...') in place of DATE '...', because only DATE(...) may have a parameter."""
+    """Return the tokens with DATE('...') in place of DATE '...': only DATE(...) can have a parameter."""
     made: list[Token] = []
     for at, token in enumerate(tokens):
         is_typed = token.is_text and token.kind == "literal" and at and tokens[at - 1].is_(*LITERAL_AFTER)
@@ -185,7 +184,7 @@ def _wrapped(tokens: Sequence[Token]) -> list[Token]:
 def _padded(tokens: Sequence[Token]) -> list[Token]:
     """Return the tokens with the last value of each IN list repeated until the list's length is a power of two.
 
-    The list then selects the same rows. A list of more than _MOST_PADDED values stays as it is.
+    The padded list selects the same rows. A list of more than _MOST_PADDED values stays unchanged.
     """
     made: list[Token] = []
     at = 0
@@ -203,7 +202,7 @@ def _padded(tokens: Sequence[Token]) -> list[Token]:
 
 
 def _list_end(tokens: Sequence[Token], at: int) -> int:
-    """Return the place of the `)` of a list of values whose `(` is at `at`; 0 if no list begins there."""
+    """Return the index of the `)` of a list of values whose `(` is at index `at`; 0 if no list begins there."""
     if at >= len(tokens) or not tokens[at].is_("("):
         return 0
     at += 1
@@ -217,9 +216,9 @@ def _list_end(tokens: Sequence[Token], at: int) -> int:
 
 
 def _ignoring(tokens: list[Token]) -> list[Token]:
-    """Return the tokens with IGNORE in a statement that writes, because values drawn again meet keys that exist.
+    """Return the tokens with IGNORE added to a writing statement: keys that a script draws again may already exist.
 
-    A statement with IGNORE or with ON DUPLICATE KEY UPDATE stays as it is.
+    A statement that has IGNORE or ON DUPLICATE KEY UPDATE stays unchanged.
     """
     first = tokens[0] if tokens else None
     if first is None or not first.is_("INSERT", "UPDATE", "DELETE") or any(token.is_("IGNORE") for token in tokens[:5]):
@@ -233,7 +232,7 @@ def _ignoring(tokens: list[Token]) -> list[Token]:
 
 
 def _form(digest_: str, tokens: Sequence[Token], schema: str, why_not: str) -> SqlStatement:
-    """Return the statement, split into texts and values at the literals that are not fixed."""
+    """Return the statement, split into texts and values at those literals that are not fixed."""
     parts, values, texts = [], [], _Texts()
     in_rows = _in_rows(tokens)
     for at, token in enumerate(tokens):
@@ -247,7 +246,7 @@ def _form(digest_: str, tokens: Sequence[Token], schema: str, why_not: str) -> S
 
 
 def _in_rows(tokens: Sequence[Token]) -> set[int]:
-    """Return the places of the tokens that are single values in the rows of VALUES and in lists of IN."""
+    """Return the indices of the tokens that are single values in the rows of VALUES and in lists of IN."""
     places: set[int] = set()
     closings = _closings(tokens)
     at = 0
@@ -265,7 +264,7 @@ def _in_rows(tokens: Sequence[Token]) -> set[int]:
 
 
 def _closings(tokens: Sequence[Token]) -> dict[int, int]:
-    """Return the place of the `)` that closes each `(`, by the place of the `(`."""
+    """Return index of a `(` -> index of the `)` that closes it."""
     opened: list[int] = []
     closings: dict[int, int] = {}
     for at, token in enumerate(tokens):
@@ -277,12 +276,12 @@ def _closings(tokens: Sequence[Token]) -> dict[int, int]:
 
 
 def _elements(tokens: Sequence[Token], start: int, end: int) -> list[int]:
-    """Return the places of the tokens that are the only one between two commas of the row from `start` to `end`."""
+    """Return the indices of the tokens that stand alone between two commas of the row from `start` to `end`."""
     return [at for at in range(start + 1, end) if tokens[at - 1].is_("(", ",") and tokens[at + 1].is_(",", ")")]
 
 
 class _Texts:
-    """A text made of tokens, with a space between two tokens if the server needs or allows one there."""
+    """A text made of tokens, with a space between two tokens wherever the server needs or allows one."""
 
     def __init__(self) -> None:
         self.texts: list[str] = []
@@ -295,7 +294,7 @@ class _Texts:
         self.last = token
 
     def taken(self, before_value: bool = False) -> str:
-        """Return the text since the last call, with the space before a value if one follows."""
+        """Return the text since the last call; if a value follows, with the space before it."""
         if before_value:
             self.add(Token("literal", "?"), "")
         text = "".join(self.texts)
@@ -308,7 +307,7 @@ def _spaced(left: Token, right: Token) -> bool:
         return left.is_(".", FOLDED) and right.is_(".", FOLDED)
     if left.is_("(") or right.is_(")", ",", ";"):
         return False
-    # No space may stand between a function's name and its parenthesis: the server refuses "COUNT (*)".
+    # Write no space between a function's name and its parenthesis: the server refuses "COUNT (*)".
     return not (right.is_("(") and left.kind == "word" and left.text not in SPACED)
 
 
@@ -316,7 +315,7 @@ def _digest(tokens: Sequence[Token]) -> str:
     joined: list[Token] = []
     for token in tokens:
         if token.kind == "literal":
-            # A text behind a value is a column's name. It is left out, because a digest has no text.
+            # A text after a value is a column's name. Leave it out, because a digest has no texts.
             if not (joined and joined[-1].kind == "literal"):
                 joined.append(Token("literal", "?"))
         elif token.kind == "quoted" and _PLAIN.fullmatch(token.text[1:-1]) and token.text[1:-1].upper() not in KEYWORDS:
@@ -365,9 +364,9 @@ def _row(tokens: Sequence[Token], at: int, end: int) -> list[Token]:
 
 
 def written(value: Value) -> str:
-    r"""Return a value as a literal that the server and a script's reader take for the same text.
+    r"""Return a value as a literal that means the same to the server and to the reader of a script.
 
-    In a script a backslash has no meaning; to the server it begins an escape.
+    A backslash has no meaning in a script, but begins an escape for the server.
 
     >>> print(written("it's\n" + chr(92)))
     'it''s\n\\'

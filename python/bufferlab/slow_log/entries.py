@@ -1,10 +1,10 @@
 """Reads the entries of a slow query log, of MySQL 5.6 to 9, Percona Server and MariaDB, in bounded memory.
 
-It follows the servers' writers (MySQL sql/log.cc, `File_query_log::write_slow`; MariaDB sql/log.cc,
+It follows the servers' code (MySQL sql/log.cc, `File_query_log::write_slow`; MariaDB sql/log.cc,
 `MYSQL_QUERY_LOG::write`). An entry has lines that begin with #, perhaps `use schema;`, `SET timestamp=...;`, and the
-statement, which ends with `;` and a line's end. The servers do not escape the lines of a statement, so a line in it may
-look like the first of an entry. Such a line begins an entry, too; the statement that it cuts is counted, but no script
-holds it. The same holds for a last statement that the file's end cuts. Lines outside of entries are counted.
+statement, which ends with `;` and the end of a line. The servers do not escape the lines of a statement, so a line in
+it may look like the first line of an entry. This module takes it for one. The statement that is cut by it is counted,
+but left out of scripts. So is a statement that the file's end cuts. Lines outside of entries are counted.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from dataclasses import dataclass
 from typing import BinaryIO
 
 MOST_STATEMENT_BYTES = 256 << 10
-"""The bytes of the longest statement that is kept. Longer ones are loads of rows, which no script repeats."""
+"""The size of the longest statement that is kept. Longer ones load many rows; scripts do not repeat them."""
 _PIECE_BYTES = 64 << 10
 
 _FIRST = re.compile(rb"# (?:Time: [0-9]|User@Host: |Thread_id: [0-9]|Query_time: [0-9]|Schema: )")
-"""The beginning of an entry that follows the end of a statement."""
+"""The beginning of an entry, recognised after the end of a statement."""
 _SURELY_FIRST = re.compile(
     rb"# (?:Time: [0-9]{2}[-0-9]+[T ]+[0-9]+:[0-9]{2}:[0-9]{2}|User@Host: [^\n\[]*+\[[^\n]*?\] {0,9}@ )"
 )
-"""The beginning of an entry that may also follow a statement without an end."""
+"""The beginning of an entry, recognised even after a statement without an end."""
 _COMMAND = re.compile(rb"# administrator command: ([A-Za-z ]+)")
 _USE = re.compile(rb"use (.+);(?:\r?\n|\Z)")
 _SET = re.compile(rb"SET (?:(?:last_insert_id|insert_id|timestamp)=[0-9.]+,?)+;(?:\r?\n|\Z)")
@@ -35,12 +35,12 @@ _ROUTINE = re.compile(rb"(?m)^# Stored_routine: \S")
 _LIMIT = re.compile(rb"\bLog_slow_rate_limit: ([0-9]{1,9})\b")
 
 
-@dataclass(slots=True)  # Not frozen, because that would make it three times as slow, and a log has millions of entries.
+@dataclass(slots=True)  # Not frozen: that would take three times as long, and a log has millions of entries.
 class LogEntry:
     """One entry: a statement, an administrator's command, or a server's start (`command` is "start").
 
-    If a start's words are the first line of a file, `command` is "open": a server writes them also when it opens its
-    log again.
+    If the lines of a server's start begin a file, `command` is "open": a server also writes them when it reopens its
+    log.
     """
 
     session: int | None = None
@@ -50,18 +50,18 @@ class LogEntry:
     seconds: float = 0.0
     failed: bool = False
     sampled: bool = False
-    """Whether the server logs only one of several statements (log_slow_rate_limit)."""
+    """Whether the server logs only a sample of its statements (log_slow_rate_limit)."""
     inside: bool = False
-    """Whether a stored routine ran the statement, with the routine's variables in place of values."""
+    """Whether a stored routine ran the statement, so that it has the routine's variables in place of values."""
     command: str = ""
     sql: str = ""
-    """The statement without its last `;`. Bytes that are not UTF-8 are lone surrogates."""
+    """The statement without its final `;`. Bytes that are not UTF-8 are lone surrogates."""
     unread: str = ""
     """The reason why the statement was not read (it is cut, or too large); "" if it was read."""
 
 
 def entries(file: BinaryIO, reader: Reader | None = None) -> Iterator[LogEntry]:
-    """Yield the entries of a log. The caller's `reader`, if any, then has the number of lines outside of entries."""
+    """Yield the entries of a log. The caller's `reader`, if given, counts the lines outside of entries."""
     reader = reader or Reader()
     begins_line = True
     while piece := file.readline(_PIECE_BYTES):
@@ -79,18 +79,18 @@ class Reader:
         """The number of lines that belong to no entry, and not to a server's start."""
         self.header: list[bytes] = []
         self.is_timed = False
-        """Whether the header has the statement's time, so that another beginning of an entry starts a new one."""
+        """Whether the header already has the statement's time, so that a further beginning starts a new entry."""
         self.body: list[bytes] = []
         self.size = 0
         self.tail = b""
-        """The last bytes of the entry's body, by which its end is recognised."""
+        """The last bytes of the entry's body, which show whether it has ended."""
         self.schema = ""
         self.is_first = True
         self.skips = 0
-        """The number of next lines that may belong to a server's start."""
+        """The number of following lines that may still belong to a server's start."""
 
     def take(self, piece: bytes, begins_line: bool) -> Sequence[LogEntry]:
-        """Take a line, or a piece of a long one. Return the entry that it ends, and that of a server's start."""
+        """Read a line, or a piece of a long one. Return the entries that it completes (statement, server's start)."""
         is_first, self.is_first = self.is_first, False
         if begins_line:
             if self.skips:
@@ -118,7 +118,7 @@ class Reader:
         return ()
 
     def _is_statement(self, line: bytes) -> bool:
-        """Return whether a line that begins with # is a part of the entry's statement."""
+        """Return whether a line that begins with # is part of the entry's statement."""
         if not self.header:
             return False
         is_between = not self.body or self._ended()
@@ -132,7 +132,7 @@ class Reader:
         return self.tail.endswith((b";\n", b";\r\n"))
 
     def end(self) -> Sequence[LogEntry]:
-        """End the entry that is being read, and return it if its header has a time."""
+        """End the entry that is being read; return it if its header has a time."""
         header, body = b"".join(self.header), b"".join(self.body)
         unread = ""
         if self.size > MOST_STATEMENT_BYTES:
@@ -144,7 +144,7 @@ class Reader:
         return (self._entry(header, float(seconds[1]), body, unread),) if seconds else ()
 
     def _entry(self, header: bytes, seconds: float, body: bytes, unread: str) -> LogEntry:
-        # Look for a word first, because that takes a tenth of the time that its pattern takes.
+        # Look for the word first: this takes a tenth of the pattern's time.
         if b"Schema: " in header and (schema := _SCHEMA.search(header)):
             self.schema = _decoded(schema[1]).strip()
         at = 0
@@ -155,7 +155,7 @@ class Reader:
         command = _COMMAND.match(body, at)
         sql = _decoded(body[at:]).rstrip()
         if not sql:
-            unread = "without an end"  # The entry was cut behind `SET timestamp`, which stands before each statement.
+            unread = "without an end"  # The entry was cut after `SET timestamp`, which comes before each statement.
         session = _SESSION.search(header)
         limit = _LIMIT.search(header) if b"Log_slow_rate_limit: " in header else None
         return LogEntry(
@@ -176,5 +176,5 @@ def _decoded(text: bytes) -> str:
 
 
 def _is_start(line: bytes) -> bool:
-    """Return whether a line is the first of those that a server writes when it starts or opens its log again."""
+    """Return whether a line is the first line that a server writes when it starts or reopens its log."""
     return b", Version: " in line and not line[:1].isspace() and line.rstrip().endswith(b"started with:")

@@ -1,4 +1,4 @@
-"""Lists the words of SQL that decide how a literal next to them is read, and the functions that servers have built in.
+"""Lists the SQL words that decide how a literal next to them is read, and the servers' built-in functions.
 
 The lists are from the MySQL Reference Manual ("Keywords and Reserved Words", "Date and Time Literals", "Built-In
 Function and Operator Reference") and from MariaDB's; MariaDB's functions are those of its
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 
 def words(text: str) -> frozenset[str]:
-    """Return the set of the words of a text."""
+    """Return the words of a text as a set."""
     return frozenset(text.split())
 
 
@@ -17,13 +17,13 @@ RESERVED = words(
     "ALL AND BETWEEN BY CASE DISTINCT DIV ELSE EXISTS FROM GROUP HAVING IN INTERVAL INTO IS LIKE LIMIT MOD NOT ON OR "
     "ORDER REGEXP RLIKE SELECT SET THEN UPDATE VALUES WHEN WHERE XOR"
 )
-"""The reserved words. They cannot be names, so a + or - after one is a sign, and a text after one is not a name."""
+"""The reserved words. They cannot be names: so a + or - after one is a sign, and a text after one is not a name."""
 
 LITERAL_AFTER = words("DATE TIME TIMESTAMP")
-"""The words that make a text behind them a date or a time."""
+"""The words that make the text after them a date or a time."""
 
 FIXED_AFTER = words("AS COLLATE SEPARATOR ESCAPE PATH WAIT CHARSET -> ->>")
-"""The words and operators behind which the server takes no parameter."""
+"""The words and operators after which the server takes no parameter."""
 
 TYPES_WITH_SIZES = words(
     "BINARY CHAR CURRENT_TIME CURRENT_TIMESTAMP CURTIME DATETIME DEC DECIMAL DOUBLE FLOAT LOCALTIME LOCALTIMESTAMP "
@@ -44,7 +44,7 @@ KEYWORDS = (
         "WORK"
     )
 )
-"""The words that a digest writes in capitals."""
+"""The words that digests have in capitals."""
 
 SPACED = RESERVED | words("AS INDEX JOIN OVER UNION USING VALUE")
 """The words that are written with a space before a parenthesis."""
@@ -114,5 +114,5 @@ BUILT_IN = words(
     # Words before a parenthesis that are not functions.
     "EXCEPT INTERSECT LATERAL MINUS NESTED RECURSIVE"
 )
-"""The functions of the servers, and words that a parenthesis may follow. A call of any other name is a stored function.
-"""
+"""The servers' functions, and other words that a parenthesis may follow. Any other name that is called is a stored
+function."""

@@ -1,6 +1,6 @@
 """Finds the tables and the stored functions that a statement names, and the schema to which the statement belongs.
 
-It walks over a statement's tokens. Of the grammar it knows only where a table's name may stand (MySQL Reference Manual,
+It walks over a statement's tokens. It knows only where the grammar allows a table's name (MySQL Reference Manual,
 "SELECT Statement", "JOIN Clause", and the chapters on INSERT, UPDATE and DELETE).
 """
 
@@ -26,13 +26,13 @@ _Places = list[tuple[int, str | None]]
 
 @dataclass(slots=True)
 class Named:
-    """The names in a statement, each with the place of its first token and the schema before it (None without one)."""
+    """The names in a statement, each with the index of its first token, and its qualifying schema or None."""
 
     tables: _Places = field(default_factory=list)
     functions: _Places = field(default_factory=list)
-    """The functions that are not built into the servers, so most are stored functions."""
+    """The functions that are not built into the servers; most of them are stored functions."""
     others: _Places = field(default_factory=list)
-    """Other names that a schema's name may precede: columns, and the targets of a DELETE of several tables."""
+    """Other names that a schema may qualify: columns, and the targets of a DELETE from several tables."""
 
 
 @dataclass(slots=True)
@@ -40,17 +40,17 @@ class _Depth:
     """The state of the walk inside one pair of parentheses, or outside of all."""
 
     verb: str = ""
-    """SELECT, or the verb that writes; "" inside a function's parentheses, where FROM names no table."""
+    """SELECT, or a writing verb; "" inside a function's parentheses, where FROM names no table."""
     lists: bool = False
-    """Whether the name after a comma is a table's."""
+    """Whether the name after a comma is the name of a table."""
     expects: bool = False
-    """Whether the next name is a table's."""
+    """Whether the next name is the name of a table."""
     targets: bool = False
     """Whether names are the targets of a DELETE before its FROM, which may be aliases."""
 
 
 def named_in(tokens: Sequence[Token]) -> Named:
-    """Return the tables and stored functions that a statement names, and other names that a schema may precede."""
+    """Return the tables and stored functions that a statement names, and other names that a schema may qualify."""
     named, common = Named(), _common_tables(tokens)
     depths = [_Depth()]
     resume = 0
@@ -96,19 +96,19 @@ def schema_of(named: Named, schema: str) -> tuple[str, str]:
     schemas = {before or schema for _, before in sources} | {before for _, before in named.functions if before}
     if any(name.lower() in SYSTEM_SCHEMAS for name in schemas):
         return schema, OF_ANOTHER_SCHEMA
-    # The log lacks the schema of some connections. A name without one is then taken to be in the others' schema.
+    # The log lacks the schema of some connections. Then assume that an unqualified name is in the others' schema.
     schemas -= {""}
     return (schema, OF_SEVERAL_SCHEMAS) if len(schemas) > 1 else (next(iter(schemas), schema), "")
 
 
 def unqualified(tokens: Sequence[Token], named: Named, schema: str) -> list[Token]:
-    """Return the tokens without this schema's name before other names: `sale` for `shop.sale`."""
+    """Return the tokens with names no longer qualified by this schema: `sale` for `shop.sale`."""
     places = {at for at, before in (*named.tables, *named.functions, *named.others) if schema and before == schema}
     return [token for at, token in enumerate(tokens) if at not in places and at - 1 not in places]
 
 
 def _is_clause(tokens: Sequence[Token], at: int, here: _Depth, *, is_outermost: bool) -> bool:
-    """Note in `here` how the word at this place affects the names after it. Return whether it is one of the grammar."""
+    """Note in `here` how the word at index `at` affects the names after it. Return whether it is a keyword."""
     word = tokens[at].text.upper()
     before = tokens[at - 1] if at else None
     if here.expects and word in _BEFORE_TABLE:
@@ -132,7 +132,7 @@ def _is_clause(tokens: Sequence[Token], at: int, here: _Depth, *, is_outermost: 
 
 
 def _qualified(tokens: Sequence[Token], at: int) -> tuple[str | None, int]:
-    """Return the schema before a name, if any, and how many tokens the whole name has.
+    """Return the schema that qualifies a name, if any, and the number of tokens of the whole name.
 
     `a` has 1 token, `a.b` 3, `a.b.c` and `a.b.*` have 5.
     """
@@ -160,12 +160,12 @@ def _common_tables(tokens: Sequence[Token]) -> set[str]:
 
 
 def _is_none(token: Token, name: str, common: set[str]) -> bool:
-    """Return whether a name without a schema in the place of a table names no table: a query of WITH, or DUAL."""
+    """Return whether an unqualified name where a table may be is none: a query of WITH, or DUAL."""
     return name.lower() in common or (token.kind == "word" and name.upper() == "DUAL")
 
 
 def _is_stored(tokens: Sequence[Token], at: int, name: str, common: set[str], *, is_qualified: bool) -> bool:
-    """Return whether the function that is called at this place is a stored one, judged by its name."""
+    """Return whether the function called at index `at` is a stored one, judging by its name."""
     if is_qualified:
         return name.lower() not in SYSTEM_SCHEMAS
     before = tokens[at - 1] if at else None

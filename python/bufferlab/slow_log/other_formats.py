@@ -1,7 +1,8 @@
-"""Recognises by its first lines a file that people mistake for a slow query log.
+"""Recognises, by their first lines, files that people mistake for a slow query log.
 
-It knows the general log of MySQL and MariaDB (sql/log.cc) and prints of their log tables, PostgreSQL's log_line_prefix,
-csvlog and jsonlog, compressed files, and the output of mysqlbinlog, mysqldumpslow and pt-query-digest.
+It knows the general log of MySQL and MariaDB (sql/log.cc) and printed rows of their log tables, PostgreSQL's
+log_line_prefix, csvlog and jsonlog, compressed files, and the output of mysqlbinlog, mysqldumpslow and
+pt-query-digest.
 """
 
 from __future__ import annotations
@@ -57,9 +58,9 @@ _KINDS: tuple[tuple[re.Pattern[bytes], str, str], ...] = (
 
 
 def kind_of(path: Path) -> tuple[str, str] | None:
-    """Return the kind of a file that is not a slow query log, and what the user may do; None for an unknown kind.
+    """Return (kind, advice to the user) for a file that is not a slow query log; None for an unknown kind.
 
-    Raises OSError when the file cannot be read.
+    Raises OSError if the file cannot be read.
     """
     with path.open("rb") as file:
         head = file.read(_HEAD_BYTES)

@@ -1,8 +1,8 @@
-"""Writes a script for `bufferlab run` from the kinds of transactions of a log: docs/scripts.md has its language.
+"""Writes a script for `bufferlab run` from the kinds of transactions in a log. docs/scripts.md has the language.
 
-Each kind is a section with a weight. The values of a run of the section are drawn together from one transaction of the
-log: `\\set seen random(1, N)` draws the transaction, and `choose(:seen, ...)` gives each of its values. A value that
-was always the same stays in the statement.
+Each kind is a section with a weight. Each execution of a section takes all its values from one transaction of the log:
+`\\set seen random(1, N)` draws the transaction, and `choose(:seen, ...)` gives each of its values. A value that was
+always the same stays in the statement.
 """
 
 from __future__ import annotations
@@ -21,11 +21,12 @@ MOST_BYTES = (4 << 20) - (64 << 10)
 _MOST_STEPS = 9_000
 """The most statements and \\set lines of a script, below the core's limit."""
 _MOST_STATEMENTS = 400
-"""The most statements of a script. Each connection prepares all; a server allows 16,382 (max_prepared_stmt_count)."""
+"""The most statements of a script. Each connection prepares all of them, and a server allows 16,382 in total
+(max_prepared_stmt_count)."""
 _MOST_SECTIONS = 100
 _MOST_WEIGHT = 1_000_000
 _SOME = 200
-"""The number of a kind's transactions from which the size of the values of all is estimated."""
+"""The number of a kind's transactions from which the size of all transactions' values is estimated."""
 _VERBS = ("INSERT", "UPDATE", "DELETE", "REPLACE", "SELECT", "WITH")
 _TABLE = re.compile(r"\b(?:FROM|INTO|UPDATE|IGNORE)\s+`?(\w+)", re.ASCII)
 
@@ -38,19 +39,19 @@ class ScriptSection:
     weight: int
     kind: Kind
     kept: int
-    """The transactions whose values the section has; 0 where no value varies."""
+    """The number of transactions whose values the section has; 0 if no value varies."""
 
 
 @dataclass(frozen=True)
 class Script:
-    """A script: its text, which holds values of the log, and its sections, whose digests hold none."""
+    """A script: its text, which contains values from the log, and its sections, whose digests contain none."""
 
     text: str
     sections: tuple[ScriptSection, ...]
 
 
 def write_script(kinds: Sequence[Kind], most_bytes: int = MOST_BYTES) -> Script:
-    """Return the script of the most frequent kinds, with as many of their values as `most_bytes` allow."""
+    """Return the script of the most frequent kinds, with as many of their values as fit into `most_bytes`."""
     chosen = _chosen(sorted(kinds, key=lambda kind: -kind.count))
     fitting, wanted_bytes = _fitting(chosen), float(most_bytes)
     while True:
@@ -61,14 +62,14 @@ def write_script(kinds: Sequence[Kind], most_bytes: int = MOST_BYTES) -> Script:
             return script
         wanted_bytes *= 0.999 * most_bytes / size
         if most <= 1:
-            chosen.pop()  # The statements without values are too long, so leave out the rarest kind.
+            chosen.pop()  # Even without values the statements are too long, so leave out the rarest kind.
             fitting, wanted_bytes = _fitting(chosen), float(most_bytes)
 
 
 def _fitting(kinds: Sequence[Kind]) -> Callable[[float], int]:
-    """Return a function that estimates how many transactions of each kind have their values in a script of given size.
+    """Return a function that estimates, for a script's size in bytes, how many transactions' values per kind fit.
 
-    It measures the size of only some values, because to write all would take longer than to read the log.
+    It measures only some values, because writing all would take longer than reading the log.
     """
     most = max((len(kind.samples) for kind in kinds), default=0)
     sizes = [[len(_section("", 1, kind, few).encode()) for few in (kind.samples[:1], _some(kind))] for kind in kinds]
@@ -119,7 +120,7 @@ _HEAD = """\
 
 
 def _spread(samples: Sequence[tuple[Value, ...]], most: int) -> list[tuple[Value, ...]]:
-    """Return `most` of the samples, at equal distances."""
+    """Return `most` of the samples, evenly spread."""
     return [samples[at * len(samples) // most] for at in range(most)]
 
 
@@ -133,7 +134,7 @@ def _section(name: str, weight: int, kind: Kind, samples: Sequence[tuple[Value, 
             slots.append(written(kind.first[at]))
             continue
         has_bytes = _is_of_bytes(columns[at])
-        # Compare texts: 1 and 1.0 are equal in Python, but have different types to the server.
+        # Compare the values as texts: 1 and 1.0 are equal in Python, but have different types on the server.
         choices = tuple(_choice(value, has_bytes) for value in columns[at])
         if choices not in variables:
             variables[choices] = f"v{len(variables) + 1}"
@@ -153,10 +154,11 @@ def _section(name: str, weight: int, kind: Kind, samples: Sequence[tuple[Value, 
 
 
 def _is_of_bytes(values: Sequence[Value]) -> bool:
-    """Return whether the server gets these values of one place as bytes.
+    """Return whether the script passes these values of one parameter to the server as bytes.
 
-    It does if one was written as x'...'. It also does if one was written as 0x... and is longer than a number, as keys
-    and hashes are, or if another is a text. A literal 0x... is a number or a text to the server, a parameter only one.
+    It does if a value was written as x'...'. It also does if a value was written as 0x... and is longer than a number,
+    as keys and hashes are, or if another value is a text. A literal 0x... may be a number or a text to the server, but
+    a parameter has one type.
     """
     if any(isinstance(value, bytes) and not isinstance(value, Hexadecimal) for value in values):
         return True
@@ -166,7 +168,7 @@ def _is_of_bytes(values: Sequence[Value]) -> bool:
 
 
 def varies_as_number(kind: Kind) -> bool:
-    """Return whether the kind's section has values as numbers that the log has as 0x...."""
+    """Return whether the kind's section has, as numbers, values that the log has as 0x...."""
     columns = list(zip(*kind.samples, strict=True))
     return any(
         varies and any(isinstance(value, Hexadecimal) for value in columns[at]) and not _is_of_bytes(columns[at])
@@ -182,15 +184,15 @@ def _choice(value: Value, as_hexadecimal: bool) -> str:
     if isinstance(value, Hexadecimal):
         return _choice(value.number, as_hexadecimal)
     if isinstance(value, float):
-        return repr(float(value))  # The server takes any number with a point, if it is a parameter, as a double.
+        return repr(float(value))  # As a parameter, any number with a decimal point is a double to the server.
     if isinstance(value, str):
-        # A \set line cannot go over a line's end, so a text with control characters is written by its bytes.
+        # A \set line cannot contain a line's end, so write a text with control characters as bytes.
         return "'" + value.replace("'", "''") + "'" if value.isprintable() else f"x'{value.encode().hex()}'"
     return written(value)
 
 
 def _section_name(number: int, kind: Kind) -> str:
-    """Return a name for the kind's section without any value: its number, verb and table, such as t1_update_stock."""
+    """Return a name, without any value, for the kind's section: number, verb and table, such as t1_update_stock."""
     verbs = [digest.split(" ", 1)[0] for digest in kind.digests]
     at = min(range(len(verbs)), key=lambda at: _VERBS.index(verbs[at]) if verbs[at] in _VERBS else len(_VERBS))
     verb = verbs[at].lower() if verbs[at] in _VERBS else "select"

@@ -1,9 +1,9 @@
-"""Reads statements fast: of statements that differ only in plain literals, only one is cut into tokens.
+"""Reads statements fast: it cuts only one of the statements that differ only in plain literals into tokens.
 
-A plain literal is a whole number, or a text in single quotes without a backslash, a quote and a byte that is not UTF-8.
-A statement is read with a mark, which no statement has, in the place of each plain literal. The marks' places in the
-result are the literals' places. If a mark does not become a value (it was in a comment, a name, or another text), each
-such statement is cut into tokens.
+A plain literal is a whole number, or a text in single quotes that has no backslash, no quote, and no byte that is not
+UTF-8. The reader first replaces each plain literal by a mark that occurs in no statement, and reads the result. Where
+the marks come out as values, the literals belong. If a mark does not come out as a value (it was in a comment, a name,
+or another text), each such statement is cut into tokens.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from bufferlab.slow_log.tokens import UnreadableError, Value
 
 _MOST_FORMS = 2_000
 _MOST_PLACES = 200_000
-"""The most values that all kept forms may have together; each takes about 200 bytes."""
+"""The most values that all kept forms together may have; each takes about 200 bytes."""
 _MOST_BYTES = 4_000
-"""The most characters of a statement that is read with marks; longer statements are rarely alike."""
+"""The most characters of a statement that is read with marks. Longer statements rarely recur."""
 _PLAIN = re.compile(r"(?<![\w$'])'([^'\\\ud800-\udfff]*+)'(?!')|(?<![\w$.@'\"`])([0-9]{1,17}+)(?![\w$.])", re.ASCII)
 _FIRST_MARK = 918273645500000000
 _MARK_DIGITS = "9182736455"
@@ -32,16 +32,16 @@ class _Form:
     digest: str
     parts: tuple[str, ...]
     places: tuple[tuple[int, int] | None, ...]
-    """The place of the literal that gives each value, and its sign (1 or -1); None for a value that stays the same."""
+    """For each value the index of its literal, and its sign (1 or -1); None for a value that stays the same."""
     values: tuple[Value, ...]
     schema: str
     why_not: str
     is_in_order: bool
-    """Whether the values are the literals in their order, with their signs unchanged."""
+    """Whether the values are the literals in the same order, with unchanged signs."""
 
 
 class StatementReader:
-    """A reader of statements that gives what `read_statement` gives, and keeps the forms of the last ones."""
+    """A reader of statements with the results of `read_statement`. It caches the forms of recent statements."""
 
     def __init__(self, ansi_quotes: bool = False) -> None:
         self.ansi_quotes = ansi_quotes
@@ -49,10 +49,11 @@ class StatementReader:
         self._places = 0
 
     def read(self, sql: str, schema: str) -> SqlStatement:
-        """Return the statement of a connection in `schema`. Raises UnreadableError as `read_statement` does."""
+        """Return the statement of a connection in `schema`. Raises the UnreadableError of `read_statement`."""
         if len(sql) > _MOST_BYTES or _TEXT_MARK in sql or _MARK_DIGITS in sql:
             return read_statement(sql, schema, self.ansi_quotes)
-        # The pieces are the texts between literals; between two texts come the literal's quoted text and its digits.
+        # `pieces` are the texts between literals. Between two of them come two entries: the literal's quoted text, and
+        # its digits.
         pieces = _PLAIN.split(sql)
         quoted = pieces[1::3]
         literals: list[Value] = [

@@ -1,7 +1,7 @@
 """Cuts a statement of MySQL or MariaDB into tokens, as the servers' lexer does. It knows no grammar.
 
-It follows the MySQL Reference Manual ("Literal Values", "Comments") and, for the types of parameters, the servers'
-rules of conversion. digest.py makes digests and forms from the tokens, named_tables.py finds the tables.
+It follows the MySQL Reference Manual ("Literal Values", "Comments"), and the servers' rules of conversion for the types
+of parameters. digest.py makes digests and forms from the tokens, named_tables.py finds the tables.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ _NUMBER_BYTES = 8
 
 
 class Hexadecimal(bytes):
-    """The bytes of a literal 0x..., which a server takes for a number next to a number, else for bytes."""
+    """The bytes of a literal 0x..., which a server takes for a number next to another number, else for bytes."""
 
     @property
     def number(self) -> int | str | None:
-        """Return the number, as a text if it takes more than 63 bits; None if it has more than _NUMBER_BYTES bytes."""
+        """Return the number, as a text if it needs more than 63 bits; None if it has more than _NUMBER_BYTES bytes."""
         return whole(int.from_bytes(self)) if len(self) <= _NUMBER_BYTES else None
 
 
 class Double(float):
-    """A number that was written with an exponent. To a server it is a double; without an exponent 1.1 is a decimal."""
+    """A number written with an exponent. To a server it is a double, but 1.1, without an exponent, a decimal."""
 
     __slots__ = ()
 
@@ -63,7 +63,7 @@ FOLDED = "..."
 
 
 class UnreadableError(ValueError):
-    """An error of a statement that cannot stand in a script. Its words say why, and repeat nothing of the statement."""
+    """The error for a statement that a script cannot contain. Its message has the reason, but no part of it."""
 
 
 @dataclass(slots=True)
@@ -78,7 +78,7 @@ class Token:
     is_text: bool = False
 
     def is_(self, *texts: str) -> bool:
-        """Return whether the token is one of these words or operators; a quoted name never is."""
+        """Return whether the token is one of these words or operators; False for a quoted name."""
         return self.kind in ("word", "operator") and self.text in texts
 
     @property
@@ -105,7 +105,7 @@ def tokens_of(sql: str, ansi_quotes: bool) -> list[Token]:
         elif text == "/" and sql.startswith("*", at):
             raise UnreadableError("a comment without an end")
         elif kind == "string" and tokens and tokens[-1].is_text and tokens[-1].value is not None:
-            # To the server, neighbouring texts are one text.
+            # The server joins neighbouring texts.
             tokens[-1].value = _joined(tokens[-1].value, _token(kind, text, ansi_quotes, []).value)
         else:
             tokens.append(_token(kind, text, ansi_quotes, tokens))
@@ -130,13 +130,13 @@ def _token(kind: str, text: str, ansi_quotes: bool, before: list[Token]) -> Toke
         case "hex":
             digits = text[2:-1] if text[1] == "'" else text[2:]
             data = bytes.fromhex(digits if len(digits) % 2 == 0 else "0" + digits)
-            # With a character set before the literal, the server takes it as a text, never as a number.
+            # If a character set precedes the literal, the server takes it for a text, never for a number.
             is_hybrid = text[0] == "0" and not (_drop_introducer(before) or _is_before_text(before))
             return Token("literal", "?", Hexadecimal(data) if is_hybrid else data)
         case "bits":
             bits = text[2:-1] if text[1] == "'" else text[2:]
             number = int(bits or "0", 2)
-            # A literal with more bits than a number has is a binary string.
+            # A literal with more bits than a number is a binary string.
             is_number = number <= _LARGEST_INT
             return Token("literal", "?", number if is_number else number.to_bytes((len(bits) + 7) // 8))
         case "double" if ansi_quotes:
@@ -156,21 +156,21 @@ def _token(kind: str, text: str, ansi_quotes: bool, before: list[Token]) -> Toke
 
 
 def name_of(token: Token) -> str | None:
-    """Return the name if the token is one, quoted or not, else None. Words of SQL count as names."""
+    """Return the token's name if it is a name, quoted or not, else None. SQL's words count as names."""
     if token.kind == "quoted":
         return token.text[1:-1].replace("``", "`")
     return token.text if token.kind == "word" else None
 
 
 def _joined(one: Value, other: Value) -> Value:
-    """Return two texts as one; it is bytes if one of them is not UTF-8."""
+    """Return two texts joined; the result is bytes if one of them is not UTF-8."""
     if isinstance(one, bytes) or isinstance(other, bytes):
         return b"".join(part if isinstance(part, bytes) else str(part).encode() for part in (one, other))
     return f"{one}{other}"
 
 
 def _decodable(text: str) -> bool:
-    """Return whether a text is UTF-8: it has no surrogate, which stands for a byte that could not be decoded."""
+    """Return whether a text was UTF-8: it has no surrogate, which would stand for a byte that could not be decoded."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -179,7 +179,7 @@ def _decodable(text: str) -> bool:
 
 
 def _drop_introducer(before: list[Token]) -> str:
-    """Remove the character set that stands before a literal (`_utf8mb4'x'`), and return it; "" without one."""
+    """Remove the character set before a literal (`_utf8mb4'x'`), and return it; "" without one."""
     if before and before[-1].kind == "word" and before[-1].text.startswith("_"):
         return before.pop().text.lower()
     return ""
@@ -196,11 +196,11 @@ def _unescaped(match: re.Match[str]) -> str:
 def _number(text: str) -> Value:
     if text.isdigit():
         return whole(int(text)) if len(text) < 30 else text
-    # A decimal with more digits than a double holds stays a text, which the server converts exactly.
+    # A decimal with more digits than a double stays a text, which the server converts exactly.
     kind = Double if "e" in text.lower() else float
     return kind(text) if len(text) <= 15 and abs(float(text)) < 1e300 else text
 
 
 def whole(number: int) -> int | str:
-    """Return a whole number, as a text if a signed BIGINT does not hold it."""
+    """Return a whole number, as a text if it does not fit into a signed BIGINT."""
     return number if abs(number) <= _LARGEST_INT else str(number)

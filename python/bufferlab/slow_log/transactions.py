@@ -1,8 +1,8 @@
 """Groups the statements of a log into transactions, session by session, and keeps the values seen of each kind.
 
-A transaction's kind is the form of its statements. The numbers of sessions and kinds, and the bytes of values, are
-limited. If not all values fit, a uniform sample of them is kept (Vitter, "Random Sampling with a Reservoir", 1985,
-Algorithm R).
+A transaction's kind is the sequence of its statements' forms. The numbers of sessions and kinds, and the bytes of
+values, are limited. If not all values fit, a uniform sample of them is kept (Vitter, "Random Sampling with a
+Reservoir", 1985, Algorithm R).
 """
 
 from __future__ import annotations
@@ -29,18 +29,19 @@ _MOST_STATEMENTS = 200
 _MOST_KINDS = 4_000
 _MOST_VALUE_BYTES = 48 << 20
 _MOST_TEXT_BYTES = 32 << 20
-"""The limit for the texts of kinds, and for the statements of open transactions."""
+"""The limit, in bytes, for the texts of all kinds, and for the statements of all open transactions."""
 _VALUE_BYTES = 60
 """The bytes of memory that a value takes in addition to its text."""
 _MOST_DIGEST = 1_000
-"""The number of a digest's first characters that are kept."""
+"""The number of characters that are kept of a digest."""
 
 _WORK = frozenset(("SELECT", "INSERT", "REPLACE", "UPDATE", "DELETE", "WITH"))
 _SPOILING = _WORK | {"ROLLBACK", "CALL", "EXECUTE", "LOAD", "HANDLER"}
-"""The first words of statements that do work or undo it. If a script lacks such a statement, its transaction is left
-out, because without it the transaction would do something else."""
+"""The first words of statements that do work or undo it. If a script cannot contain such a statement, its whole
+transaction is left out, because it would do something else without the statement."""
 _COMMITTING = frozenset(("CREATE", "ALTER", "DROP", "TRUNCATE", "RENAME", "GRANT", "REVOKE", "LOCK"))
-"""The first words of statements that commit (MySQL Reference Manual, "Statements That Cause an Implicit Commit")."""
+"""The first words of statements that commit implicitly (MySQL Reference Manual, "Statements That Cause an Implicit
+Commit")."""
 _NAMED = _COMMITTING | words(
     "ANALYZE CALL CHECK DEALLOCATE DESC DESCRIBE DO EXECUTE EXPLAIN FLUSH HANDLER KILL LOAD OPTIMIZE PREPARE RESET SET "
     "SHOW UNLOCK USE XA"
@@ -53,18 +54,19 @@ _TIME = re.compile(r"\s*SET\s+(?:SESSION\s+|LOCAL\s+|@@(?:SESSION\.|LOCAL\.)?)?t
 _CHAINS = re.compile(r"\bAND\s+CHAIN\b", re.IGNORECASE)
 _LEAVING = ("Quit", "Change user", "Reset connection")
 _MOST_UNDECIDED = 200
-"""The most steps of a connection that wait until the log shows whether autocommit is on."""
+"""The most steps of a connection to hold back until the log shows whether autocommit is on."""
 _TEMPORARY = re.compile(
     r"\s*CREATE\s+(?:OR\s+REPLACE\s+)?TEMPORARY\s+TABLE\s+(?:IF\s+NOT\s+EXISTS\s+)?(?:[\w$`]+\s*\.\s*)?"
     r"`?([\w$]{1,64}+)(?![\w$]|`?\s*\.)",
     re.IGNORECASE,
 )
-"""A statement that makes a temporary table. Its name is limited, because many names are kept; no server takes more."""
+"""A statement that makes a temporary table. The pattern limits the name to the servers' own limit, because many names
+are kept."""
 
 
 @dataclass
 class Kind:
-    """Transactions of one form. `samples` are the values of its transactions, or of a uniform sample of them."""
+    """All transactions of one form. `samples` are the values of these transactions, or of a uniform sample of them."""
 
     PRINTED: ClassVar = ("digests", "count", "seconds")
 
@@ -73,7 +75,7 @@ class Kind:
     """The texts between the values of each statement, as in SqlStatement."""
     digests: tuple[str, ...]
     frame: str
-    """"" for one statement in autocommit, else the word that ends the transaction (COMMIT or ROLLBACK)."""
+    """The word that ends the transaction (COMMIT or ROLLBACK); "" for a single statement in autocommit."""
     first: list[Value]
     """The values of the first transaction, with None in place of each value that varies."""
     count: int = 0
@@ -85,7 +87,7 @@ class Kind:
 
 @dataclass
 class Tally:
-    """How often a digest was seen, and how long its statements took."""
+    """The number of a digest's statements, and the time that they took."""
 
     count: int = 0
     seconds: float = 0.0
@@ -93,15 +95,15 @@ class Tally:
 
 @dataclass(slots=True)
 class _Step:
-    """A statement of a connection, or the end of a transaction that no BEGIN began."""
+    """A statement of a connection, or the end of a transaction that did not begin with BEGIN."""
 
     end: str = ""
     """The word that ends the transaction, COMMIT or ROLLBACK; "" for a statement."""
     statement: SqlStatement | None = None
-    """The statement; None if no script can hold it."""
+    """The statement; None if no script can contain it."""
     seconds: float = 0.0
     spoils: bool = False
-    """Whether a script cannot hold the transaction, because it would lack this statement."""
+    """Whether scripts must leave the whole transaction out, because they would lack this statement."""
 
 
 @dataclass
@@ -113,9 +115,9 @@ class _Session:
     autocommit: bool | None = None
     """Whether autocommit is on; None while that is unknown."""
     undecided: list[_Step] = field(default_factory=list)
-    """The steps that wait until autocommit is known."""
+    """The steps held back until autocommit is known."""
     whole: bool = True
-    """Whether a script can hold every statement of the open transaction."""
+    """Whether a script can contain every statement of the open transaction."""
     held_bytes: int = 0
     guessed: bool = False
     """Whether `autocommit` was guessed, because the log has no SET for it."""
@@ -124,10 +126,10 @@ class _Session:
 
 
 class Transactions:
-    """The kinds of transactions of a log, and the counts of statements that a script cannot hold.
+    """The kinds of transactions of a log, and the numbers of statements that a script cannot contain.
 
-    If the log does not show whether a connection's autocommit is on, that is guessed once for the whole connection:
-    without a SET and a BEGIN autocommit is on, unless the connection has a COMMIT.
+    If the log does not show whether a connection's autocommit is on, that is guessed once for the whole connection. If
+    the connection has neither SET autocommit nor BEGIN, autocommit is taken to be on, unless it has a COMMIT.
     """
 
     def __init__(self, by: By = "transaction", ansi_quotes: bool = False) -> None:
@@ -136,11 +138,11 @@ class Transactions:
         self.kinds: dict[tuple[object, ...], Kind] = {}
         self.digests: dict[str, Tally] = {}
         self.left_out: Counter[str] = Counter()
-        """The number of statements that are left out, by the reason."""
+        """Reason -> number of statements that are left out for it."""
         self.statements = 0
-        """The number of all statements, with those that are left out."""
+        """The number of all statements, including those that are left out."""
         self.entries = 0
-        """The number of all entries: statements, also those that begin and end transactions, and commands."""
+        """The number of all entries: statements, including those that begin and end transactions, and commands."""
         self.seconds = 0.0
         self.rollbacks_of_nothing = 0
         self.without_autocommit = 0
@@ -150,9 +152,9 @@ class Transactions:
         self.starts = 0
         self._sessions: OrderedDict[int, _Session] = OrderedDict()
         self._opened_again = False
-        """Whether a file began with the words that a server writes when it starts or opens its log again."""
+        """Whether a file began with the lines that a server writes when it starts or reopens its log."""
         self._largest = 0
-        """The largest number of a connection since the server started."""
+        """The largest connection number since the server's start."""
         self._temporary: set[str] = set()
         self._random = random.Random(0)
         self._most_samples = 1 << 20
@@ -162,7 +164,7 @@ class Transactions:
         """The memory, in bytes, that open transactions take."""
 
     def take(self, entry: LogEntry) -> None:
-        """Take the next entry of the log."""
+        """Process the next entry of the log."""
         if entry.command == "start":
             self.starts += 1
             self.end()
@@ -196,13 +198,13 @@ class Transactions:
             if statement:
                 self._add([statement], "", entry.seconds)
             return
-        # The time of a statement that is left out does not count in its transaction's time.
+        # A transaction's time does not include statements that are left out.
         self._do(session, _Step("", statement, entry.seconds if statement else 0.0, spoils))
 
     def _require_same_server(self, number: int) -> None:
-        """End all sessions if this number of a connection shows that the server was restarted.
+        """End all sessions if this connection number shows that the server was restarted.
 
-        The numbers grow until a restart. So an unknown number that is not above the largest one comes after a restart.
+        Numbers grow until a restart. So an unknown number that is not above the largest one comes after a restart.
         """
         if self._opened_again and number <= self._largest:
             if number not in self._sessions:
@@ -213,7 +215,7 @@ class Transactions:
         self._largest = max(self._largest, number)
 
     def _do(self, session: _Session, step: _Step) -> None:
-        """Apply a step to its session's transaction, or keep it until autocommit is known."""
+        """Apply a step to its session's transaction, or hold it back until autocommit is known."""
         if session.opened is None and session.autocommit is None:
             if step.statement or step.end or step.spoils:
                 session.undecided.append(step)
@@ -244,7 +246,7 @@ class Transactions:
                 self._too_long(session)
 
     def _decide(self, session: _Session, *, autocommit: bool) -> None:
-        """Note autocommit as guessed, from a session's first statement on, and apply the steps that waited."""
+        """Guess autocommit for a session from its first statement on, and apply the steps held back."""
         session.autocommit, session.guessed = autocommit, True
         steps, session.undecided = session.undecided, []
         self._held_bytes -= session.held_bytes
@@ -253,7 +255,7 @@ class Transactions:
             self._do(session, step)
 
     def end(self) -> None:
-        """End all sessions; their open transactions are left out."""
+        """End all sessions, and leave out their open transactions."""
         for number in list(self._sessions):
             self._leave(number)
 
@@ -271,7 +273,7 @@ class Transactions:
         return session
 
     def _hold(self, session: _Session, size_bytes: int) -> None:
-        """Note the memory that a session's step takes. If all takes too much, leave the sessions silent for longest."""
+        """Add the memory of a session's step. If all steps take too much, drop the sessions that were idle longest."""
         session.held_bytes += size_bytes
         self._held_bytes += size_bytes
         while self._held_bytes > _MOST_TEXT_BYTES and self._sessions:
@@ -295,7 +297,7 @@ class Transactions:
         return statements
 
     def _control(self, session: _Session | None, word: str, second: str, entry: LogEntry) -> bool:
-        """Begin or end a transaction, or set autocommit, if the statement does. Return whether it does nothing else."""
+        """If a statement begins or ends a transaction or sets autocommit, do so. Return whether that is all it does."""
         is_set = word == "SET" and (found := _AUTOCOMMIT.search(entry.sql)) is not None
         is_start = word == "BEGIN" or (word == "START" and second == "TRANSACTION")
         is_end = word in ("COMMIT", "ROLLBACK") and not (word == "ROLLBACK" and _goes_back(entry.sql))
@@ -325,10 +327,10 @@ class Transactions:
             self._decide(session, autocommit=True)
 
     def _end(self, session: _Session, word: str) -> None:
-        """End a session's transaction by COMMIT or ROLLBACK, also if the log does not show its begin."""
+        """End a session's transaction by COMMIT or ROLLBACK, even if the log does not show its begin."""
         is_known = session.autocommit is False or (session.autocommit and not session.guessed)
         if session.opened is None and word == "COMMIT" and not is_known:
-            # The COMMIT ends a transaction that the log does not open, so autocommit was off before the log began.
+            # The COMMIT ends a transaction whose begin the log lacks, so autocommit was off before the log began.
             self.without_autocommit += not session.noted
             session.noted = True
             self._decide(session, autocommit=False)
@@ -351,7 +353,7 @@ class Transactions:
             self.left_out[f"in a transaction of more than {_MOST_STATEMENTS} statements"] += len(statements)
 
     def _read(self, entry: LogEntry, word: str) -> tuple[SqlStatement | None, bool]:
-        """Return a statement (None if it is left out), and whether its transaction cannot be repeated without it."""
+        """Return an entry's statement (None if it is left out), and whether its transaction is left out with it."""
         spoils = word in _SPOILING and not (entry.failed or entry.inside)
         if entry.failed:
             self.left_out["that failed"] += 1
@@ -405,7 +407,7 @@ class Transactions:
         kind.seconds += seconds
         for at, (value, first) in enumerate(zip(values, kind.first, strict=True)):
             if value != first or type(value) is not type(first):
-                kind.varies[at], kind.first[at] = True, None  # Now only `samples` have the value.
+                kind.varies[at], kind.first[at] = True, None  # From now on only `samples` have the value.
         if len(kind.samples) < self._most_samples:
             kind.samples.append(values)
             self._value_bytes += _memory(values)
@@ -416,7 +418,7 @@ class Transactions:
             self._thin()
 
     def _thin(self) -> None:
-        """Keep half as many samples of the largest kinds. A random part of a uniform sample is uniform, too."""
+        """Halve the samples of the kinds with most samples. A random part of a uniform sample is uniform too."""
         most = max(len(kind.samples) for kind in self.kinds.values())
         self._most_samples = max(1, most // 2)
         for kind in self.kinds.values():
@@ -446,7 +448,7 @@ def _step_bytes(step: _Step) -> int:
 
 
 def _text_bytes(of: SqlStatement | tuple[str, ...]) -> int:
-    """Return an estimate of the bytes that a statement's form takes in memory."""
+    """Return an estimate of the memory, in bytes, that a statement's form takes."""
     parts = of.parts if isinstance(of, SqlStatement) else of
     return 50 * len(parts) + sum(map(len, parts))
 
@@ -456,11 +458,11 @@ def _memory(values: tuple[Value, ...]) -> int:
 
 
 def _words(sql: str) -> tuple[str, str]:
-    """Return the first two words of a statement in capitals; "" for a word that it lacks."""
+    """Return the first two words of a statement in capitals; "" for a missing word."""
     found = _FIRST_WORD.match(sql)
     return (found[1].upper(), (found[2] or "").upper()) if found else ("", "")
 
 
 def _goes_back(sql: str) -> bool:
-    """Return whether a ROLLBACK goes back to a savepoint, so that it ends no transaction."""
+    """Return whether a ROLLBACK goes back only to a savepoint, and so ends no transaction."""
     return re.match(r"\s*ROLLBACK\s+(?:WORK\s+)?TO\b", sql, re.IGNORECASE) is not None

@@ -1,8 +1,8 @@
-"""Finds the points that may be the best: a set that holds the best one with the stated confidence, not a single winner.
+"""Finds the points that may be the best: not a single winner, but a set with the best one in it, at a confidence level.
 
 The method is Hsu's multiple comparisons with the best (Annals of Statistics 12, 1984; bounds after Edwards and Hsu,
-JASA 78, 1983). A point leaves the set when a rival is better in a one-sided comparison, at Sidak's level for the number
-of its rivals. The caller decides which point is good enough, and at what cost.
+JASA 78, 1983). A point is excluded if another point is better in a one-sided comparison, at Sidak's level for the
+number of the other points. The caller decides which point of the set to take.
 """
 
 from __future__ import annotations
@@ -19,18 +19,19 @@ Better = Literal["less", "more"]
 
 @dataclass(frozen=True)
 class BestSet:
-    """The points that may be the best. A `note` says why two points have no interval; then all points are members."""
+    """The points that may be the best. If two points have no interval, `note` says why, and all points are members."""
 
     observed: Hashable
     """The point with the best mean; always one of the members."""
     members: tuple[Hashable, ...]
-    """The points that may be the best, in their order; with probability `level` or more the truly best is one."""
+    """The points that may be the best, in their order. With a probability of at least `level` the true best is one."""
     others: tuple[Hashable, ...]
-    """The points that are not members; unless runs are missing, some other point beats each of them."""
+    """The points that are not members. Unless runs are missing, each of them is beaten by another point."""
     behind: Mapping[Hashable, float]
-    """The most that each point may be behind the best: a factor (1.03: 3 %) on the log scale, else a difference."""
+    """Point -> how much worse than the best it may be at most: a factor (1.03: 3 %) on the log scale, else a
+    difference."""
     beat_all_others: bool
-    """Whether every member beats every point in `others`, at the level at which all pairs of points hold together."""
+    """Whether every member beats every point in `others`, corrected for comparisons of all pairs of points."""
     level: float
     note: str | None = None
 
@@ -55,7 +56,7 @@ def equivalence_set(
     if note is not None:
         return BestSet(observed, among, (), {}, False, level, note)
     members = tuple(i for i in among if not any(_worse(versus[i, j], fit, better) for j in among if j != i))
-    # No point beats the one with the best mean, unless runs are missing, so that each point is beaten by another.
+    # Usually no point beats the one with the best mean. But if runs are missing, each point may be beaten by another.
     members = members or (observed,)
     others = tuple(point for point in among if point not in members)
     still = 1.0 if fit.contrast == "ratio" else 0.0
@@ -64,7 +65,7 @@ def equivalence_set(
 
 
 def _worse(found: Estimate, fit: Fit, better: Better) -> bool:
-    """Return whether the whole interval of a comparison says that its second point is worse than its first."""
+    """Return whether the second point of a comparison is worse than the first over the whole interval."""
     still = 1.0 if fit.contrast == "ratio" else 0.0
     if found.ci_low is None or found.ci_high is None:
         return False
@@ -72,7 +73,7 @@ def _worse(found: Estimate, fit: Fit, better: Better) -> bool:
 
 
 def _worst(found: Estimate, fit: Fit, better: Better) -> float:
-    """Return how far the second point of a comparison may be behind the first at most."""
+    """Return how much worse the second point of a comparison may be than the first, at most."""
     if found.ci_low is None or found.ci_high is None:
         return 1.0 if fit.contrast == "ratio" else 0.0
     if better == "less":

@@ -1,11 +1,12 @@
-"""Finds where the levels of several series over the same places change, at one rate of false alarms for all of them.
+"""Finds where the levels of several series over the same places change, with one rate of false alarms for all series.
 
 The method is binary segmentation (Vostrikova, Soviet Mathematics Doklady 24, 1981) by the largest standardised sum. Its
-threshold comes from orders of the places drawn at random, the same order for all series: a score must exceed the
-largest score of any series at any place (Westfall and Young, Resampling-Based Multiple Testing, 1993). So series that
-scatter together cost no more than one. Nothing is assumed of the scatter but that any order was as likely. `series.py`
-cuts the seconds of one run, which are correlated. PyPI's ruptures has no test of significance: its penalty guarantees
-no rate of false alarms. This module knows neither sweeps nor metrics; `levels.py` estimates a change's size.
+threshold comes from random orders of the places, the same order for all series: a score must exceed the largest score
+of any series at any place (Westfall and Young, Resampling-Based Multiple Testing, 1993). So series that scatter
+together need no higher threshold than one series. The only assumption on the scatter is that every order is equally
+likely. The seconds of one run are correlated; `series.py` segments them. PyPI's ruptures has no test of significance:
+its penalty guarantees no rate of false alarms. This module knows neither sweeps nor metrics; `levels.py` estimates a
+change's size.
 """
 
 from __future__ import annotations
@@ -20,30 +21,33 @@ from bufferlab.stats.levels import scatter
 
 Array = npt.NDArray[np.float64]
 
-#: The share of histories without a change in which a change is found anywhere.
+#: The share of histories without a change in which at least one change is found.
 FALSE_ALARMS = 0.02
-#: The least number of values in a stretch: a single odd value is an outlier, also at the end of a series.
+#: The least number of values in a stretch: a single odd value is an outlier, even at the end of a series.
 MIN_STRETCH = 2
-#: The fewest places with an order rarer than FALSE_ALARMS: 4 low and 5 high values have 126 orders, 2 of them in order.
+#: The least number of places at which an order is rarer than FALSE_ALARMS: 4 low and 5 high values have 126 orders, of
+#: which 2 have all low values on one side.
 FEWEST = 9
 _ORDERS = 4999
 _SEED = 20260103
-#: Scores that differ by at most this share differ only by rounding.
+#: Scores whose relative difference is at most this differ only by rounding.
 _ROUNDING = 1e-9
 _POWER_QUANTILE = 0.8416
-#: The 95 % quantile of the likelihood ratio of a place: (1 - exp(-x / 2))^2 (Hansen, Econometrica 68, 2000).
+#: The 95 % quantile of the likelihood ratio of a change's place, whose distribution is (1 - exp(-x / 2))^2 (Hansen,
+#: Econometrica 68, 2000).
 _PLACE_QUANTILE = 7.352
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A change of a series' level: its first place at the new level, and the places that may be it (95 %)."""
+    """A change of a series' level: the first place at the new level, and the range of places that may be the first
+    (95 %)."""
 
     place: int
     earliest: int
     latest: int
     p: float
-    """The share of random orders of the stretch's values in which some series has a change at least as clear."""
+    """The share of random orders of the stretch's values in which any series has a change at least as clear."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,23 +58,23 @@ class FoundChange:
     threshold: float
 
     def detectable(self, n: int, deviation: float) -> float | None:
-        """Return the smallest step in the middle of n places that four of five such series would show as a change.
+        """Return the smallest step, in the middle of n places, that would be found in four such series of five.
 
-        `deviation` is the standard deviation of the series about its levels; the step is in the same unit. None if no
-        step, however large, would be found.
+        `deviation` is the standard deviation of the series about its levels; the step is in the same unit. None if even
+        the largest step would not be found.
         """
         if self.threshold**2 >= n - 1:
             return None
-        # A score counts a step's own square as scatter: this is Student's t of a score at the threshold.
+        # A score's scatter includes the step itself. This converts a score at the threshold into Student's t.
         t = self.threshold * ((n - 2) / (n - 1 - self.threshold**2)) ** 0.5
         return float(2 * deviation * (t + _POWER_QUANTILE) / n**0.5)
 
 
 def changes(table: Array) -> FoundChange:
-    """Return the changes of level of every column of a table; its rows are places in order, NaN is a missing value.
+    """Return the changes of level in every column of a table. Its rows are places in order; NaN is a missing value.
 
-    For tables whose rows are exchangeable, the probability of finding any change is FALSE_ALARMS. In a table of fewer
-    than FEWEST rows none is found. Raise ValueError for a table that is not two-dimensional.
+    If rows are exchangeable, the probability of finding any change is FALSE_ALARMS. With fewer than FEWEST rows no
+    change is found. Raise ValueError for a table that is not two-dimensional.
     """
     if table.ndim != 2:
         raise ValueError("a table has rows and columns")
@@ -87,16 +91,16 @@ def changes(table: Array) -> FoundChange:
         return [_clearest(numbers, start, highest) for numbers in series], float(np.quantile(highest, 1 - FALSE_ALARMS))
 
     def cut(column: int, start: int, end: int) -> list[int]:
-        """Return the places that cut a stretch and its parts; a stretch has a share of FALSE_ALARMS by its length."""
+        """Return the places that split a stretch and its parts. A longer stretch gets more of FALSE_ALARMS."""
         one = clearest(start, end)[0][column]
         if one is None or one.p > FALSE_ALARMS * (end - start) / rows:
             return []
         return [*cut(column, start, one.place), one.place, *cut(column, one.place, end)]
 
     def kept(column: int) -> tuple[Change, ...]:
-        """Return the changes of a column that are clear also in the stretch between their neighbours.
+        """Return the changes of a column that are still clear in the stretch between their neighbouring changes.
 
-        That stretch has no other change that could blur them.
+        That stretch has no other change that could blur the one tested.
         """
         found: list[Change] = []
         for end in [*cut(column, 0, rows), rows][1:]:
@@ -109,13 +113,13 @@ def changes(table: Array) -> FoundChange:
 
 
 def _standardised(column: Array) -> Array:
-    """Return a column's values less their mean, in units of their standard deviation; missing values stay missing."""
+    """Return a column's values minus their mean, divided by their standard deviation; missing values stay missing."""
     values = column[~np.isnan(column)]
     return (column - values.mean()) / (scatter([values])[0] or np.inf) if len(values) else column
 
 
 def _scores(orders: Array) -> Array:
-    """Return |mean of the first k values - mean of the rest| in standard errors, for each order, k from MIN_STRETCH."""
+    """Return |mean of the first k - mean of the rest| in standard errors, for each order and k from MIN_STRETCH on."""
     values = orders[~np.isnan(orders)].reshape(len(orders), -1)
     n = values.shape[1]
     left = np.arange(MIN_STRETCH, n - MIN_STRETCH + 1)
@@ -130,7 +134,7 @@ def _clearest(numbers: Array, first: int, highest: Array) -> Change | None:
     p = (1 + np.sum(highest >= scores.max() * (1 - _ROUNDING))) / (1 + _ORDERS)
     rest = np.maximum(1 - scores**2 / (len(places) - 1), _ROUNDING)
     likely = MIN_STRETCH + np.flatnonzero(len(places) * np.log(rest / rest.min()) <= _PLACE_QUANTILE)
-    # A missing value may have been the first at the new level.
+    # Missing values before a place may already have had the new level.
     earliest, latest = places[likely[0] - 1] + 1, places[likely[-1]]
     place = places[MIN_STRETCH + scores.argmax()]
     return Change(int(first + place), int(first + earliest), int(first + latest), float(p))

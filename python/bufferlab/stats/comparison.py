@@ -1,11 +1,11 @@
-"""Compares two sides setting by setting: identical, different, or not distinguishable. Says which test it used.
+"""Compares two sides setting by setting: identical, different, or not distinguishable. It names the test it used.
 
 If the runs of both sides share enough keys (the seeds of their blocks) they are paired, and the fit of `fit.py` removes
 the blocks' effects. Otherwise Welch's test compares them (Biometrika 34, 1947), with Satterthwaite's degrees of
-freedom. One or two runs a side show little or nothing of the noise. If the caller knows how much a run scatters
-(`known_scatter`), a change is claimed by that scatter, as in `fit.py`. Runs of a side that scatter clearly more than is
-known rule that out. This module knows neither files nor metrics. The caller decides how many comparisons hold together,
-by the level it gives a single one.
+freedom. One or two runs per side show little or nothing of the noise. If the caller knows how much a run scatters
+(`known_scatter`), claims rest on that scatter, as in `fit.py`, unless the runs of a side scatter clearly more. This
+module knows neither files nor metrics. The caller decides how many comparisons hold together, by the level it gives a
+single one.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ Method = Literal["paired", "welch"]
 Keyed = tuple[Hashable, float]
 
 POWER = 0.8
-#: With up to this many runs a side, the runs hardly show how much they scatter.
+#: Up to this many runs per side hardly show how much runs scatter.
 _FEW = 2
-#: With fewer shared keys than this, a paired comparison cannot estimate its noise.
+#: A paired comparison with fewer shared keys than this cannot estimate its noise.
 MIN_SHARED = 2
 _UNKNOWN = "nothing says how much another would differ"
 _NO_NOISE = "every run of a side gave the same number: no noise to compute an interval from"
@@ -40,7 +40,7 @@ _IDENTICAL = "identical"
 
 @dataclass(frozen=True)
 class Match:
-    """A setting that both sides have, with each side's runs as (key, value). Two runs with equal keys are a pair."""
+    """A setting that both sides have, with each side's runs as (key, value). Two runs with the same key are a pair."""
 
     name: Hashable
     a: tuple[Keyed, ...]
@@ -49,7 +49,7 @@ class Match:
 
 @dataclass(frozen=True)
 class Compared:
-    """The verdict on one match, side b compared with side a, and the means and numbers of runs of both."""
+    """The verdict on one match (side b compared with side a), and the mean and number of runs of each side."""
 
     PRINTED: ClassVar = ("value_a", "value_b", "n_a", "n_b", "verdict")
 
@@ -74,13 +74,16 @@ class Comparison:
 def method_for(matches: Sequence[Match]) -> Method:
     """Return "paired" if the sides share enough keys at every match, else "welch".
 
-    Enough are at least half of the keys of the side with fewer keys, and MIN_SHARED or all of that side's keys.
+    Enough means at least half of the keys of the side with fewer keys, and at least MIN_SHARED or all of them.
     """
     return "paired" if matches and all(_shares(match) for match in matches) else "welch"
 
 
 def single_level(level: float, comparisons: int) -> float:
-    """Return the level of a single comparison at which this many hold together at `level` (Sidak, JASA 62, 1967)."""
+    """Return the level for a single comparison so that all `comparisons` hold together at `level`.
+
+    Source: Sidak, JASA 62, 1967.
+    """
     return float(level ** (1.0 / max(1, comparisons)))
 
 
@@ -93,13 +96,13 @@ def compare(
     context: Sequence[Cell] = (),
     known_scatter: Mapping[Hashable, float] | None = None,
 ) -> Comparison:
-    """Compare the two sides at every match; `level` is that of a single comparison (see `single_level`).
+    """Compare the two sides at every match; `level` is the confidence level of one comparison (see `single_level`).
 
     `context` holds further (point, key, value) rows of the same sweep, which help to estimate the noise.
-    `known_scatter` has the standard deviation of one run's value if it is known before the runs, by ("a" or "b", the
-    match's name). The results are ratios if every value is above zero (values of identical matches may be zero). They
-    are differences otherwise, and if `scale` is linear. Raise ValueError for a match with an empty side, and for a
-    value that is not finite if runs are paired.
+    `known_scatter` has ("a" or "b", name of the match) -> standard deviation of one run's value, if it is known before
+    the runs. The results are ratios if every value is above zero (values of identical matches may be zero). They are
+    differences otherwise, and if `scale` is linear. Raise ValueError for a match with an empty side, and for a value
+    that is not finite if runs are paired.
     """
     if not all(match.a and match.b for match in matches):
         raise ValueError("a match needs a run on each side")
@@ -139,7 +142,7 @@ def _fit(
         for key, value in runs
     ]
     pairs = [(("a", match.name), ("b", match.name)) for match in matches]
-    # The fit spreads its level over its comparisons. Here each comparison must have the level asked for.
+    # The fit divides its level among its comparisons, but here each comparison must have the level asked for.
     together = level ** len(pairs)
     blocks = {key for _, key, _ in cells}
     around = [cell for cell in context if cell[1] in blocks and (scale == "linear" or cell[2] > 0)]
@@ -156,7 +159,7 @@ def _same(match: Match, scale: Scale) -> Verdict:
 
 
 def _of_fit(match: Match, fitted: Fit) -> Verdict:
-    """Return the fit's verdict; if a side has one run and the interval is missing, this is the reason."""
+    """Return the fit's verdict. If it has no interval and a side has only one run, name that as the reason."""
     verdict = judge(fitted, ("a", match.name), ("b", match.name))
     if verdict.direction == "no_interval" and min(len(match.a), len(match.b)) < 2:
         return replace(verdict, estimate=replace(verdict.estimate, note=_one_run(match)))
@@ -187,9 +190,9 @@ def _welch(match: Match, level: float, scale: Scale, scatter: Mapping[Hashable, 
 
 
 def _known_error(match: Match, scale: Scale, scatter: Mapping[Hashable, float]) -> float | None:
-    """Return the standard error of a change by the known scatter, on the scale compared.
+    """Return the standard error of a change that follows from the known scatter, on the scale compared.
 
-    None if the scatter of a side is not known, or if runs of a side scatter more than DOUBT_TIMES the known scatter.
+    None if a side's scatter is not known, or if a side's runs scatter more than DOUBT_TIMES the known scatter.
     """
     parts = []
     for name, side in (("a", match.a), ("b", match.b)):
@@ -205,7 +208,7 @@ def _known_error(match: Match, scale: Scale, scatter: Mapping[Hashable, float]) 
 
 
 def _by_known(match: Match, change: float, n: int, scale: Scale, known: float | None, why_not: str) -> Verdict:
-    """Return the verdict by the error `known`; if it is None, a verdict without an interval, with `why_not` as note."""
+    """Return the verdict that the standard error `known` gives; if it is None, one without an interval but a note."""
     if known is None:
         return _verdict(match, Estimate(_back(change, scale), None, None, n, note=why_not), scale, None)
     low, high = (_back(change + side * CLAIM_TIMES * known, scale) for side in (-1, 1))
@@ -225,7 +228,7 @@ def _scaled(values: Sequence[float], scale: Scale) -> Array:
 
 
 def _mean(values: Sequence[float], scale: Scale) -> float:
-    """Return the mean of a side; on the log scale the geometric mean, so that the ratio shown is that of the means."""
+    """Return the mean of a side: on the log scale the geometric one, so that the ratio shown is the means' ratio."""
     return _back(float(_scaled(values, scale).mean()), scale)
 
 

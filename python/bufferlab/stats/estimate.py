@@ -12,7 +12,7 @@ from functools import lru_cache
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """A value with its interval. Without an interval `note` says why, and no claim may rest on the value."""
+    """A value with its interval. Without an interval, `note` says why, and no claim may be based on the value."""
 
     value: float
     ci_low: float | None
@@ -25,7 +25,8 @@ class Estimate:
     identical: bool = False
     """Whether this is a comparison whose two sides gave the very same numbers in every block."""
     times: float | None = None
-    """A comparison's step over the usual difference of two runs; None if the interval is not from a known scatter."""
+    """A comparison's step divided by the usual difference of two runs; None if its interval is not from a known
+    scatter."""
 
     @property
     def has_interval(self) -> bool:
@@ -35,14 +36,14 @@ class Estimate:
 
 @lru_cache(maxsize=4096)
 def quantile_of_t(probability: float, df: float) -> float:
-    """Return the value that Student's t with `df` degrees of freedom stays below with this probability."""
+    """Return the value below which Student's t with `df` degrees of freedom stays with this probability."""
     from scipy.special import stdtrit
 
     return float(stdtrit(df, probability))
 
 
 def tail_of_t(value: float, df: float) -> float:
-    """Return how often Student's t with `df` degrees of freedom is above this value."""
+    """Return the probability that Student's t with `df` degrees of freedom is above this value."""
     from scipy.special import stdtr
 
     return float(stdtr(df, -value))

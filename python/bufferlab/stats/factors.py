@@ -1,10 +1,10 @@
-"""Estimates the effect of each of several factors on a figure, all others being equal, as ratios with intervals.
+"""Estimates the effect of each of several factors on a number, all else being equal, as ratios with intervals.
 
 Runs of one block that agree in every other factor are compared in pairs, level by level. The mean over a block's pairs,
-on the log scale, is one number a block. Blocks are independent; pairs inside a block are not. So the interval is
+on the log scale, is one number per block. Blocks are independent; pairs inside a block are not. So the interval is
 Student's over the blocks, at Sidak's level, at which all effects of one call hold together. If a factor's effect
-depends on a second factor (an interaction), the mean of its effects is given. To see them apart, give the runs of one
-level of the second factor at a time.
+depends on a second factor (an interaction), the result is the mean effect. To see the effects separately, pass the runs
+of one level of the second factor at a time.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _NO_NOISE = "every block gave the same ratio: no noise to compute an interval fr
 
 @dataclass(frozen=True)
 class FactorRun:
-    """One run: the level of every factor, its block, and a positive figure."""
+    """One run: the level of every factor, its block, and its number, which should be positive."""
 
     levels: Mapping[str, str]
     block: Hashable
@@ -32,7 +32,7 @@ class FactorRun:
 
 @dataclass(frozen=True)
 class Effect:
-    """The effect of going from level `base` of a factor to `level`: the ratio of the figure, over blocks."""
+    """The effect of a factor's change from level `base` to `level`: the ratio of the runs' numbers, over blocks."""
 
     factor: str
     base: str
@@ -41,7 +41,7 @@ class Effect:
 
     @property
     def resolved(self) -> bool:
-        """Whether a direction may be claimed: the interval leaves out a ratio of one."""
+        """Whether a direction may be claimed, because the interval does not contain a ratio of one."""
         low, high = self.ratio.ci_low, self.ratio.ci_high
         return low is not None and high is not None and not low <= 1 <= high
 
@@ -54,9 +54,9 @@ class Effect:
 def effects(
     observations: Sequence[FactorRun], factors: Mapping[str, Sequence[str]], level: float = 0.95
 ) -> list[Effect]:
-    """Return the effect of each further level of a factor against its first; `factors` has the levels, in order.
+    """Return the effect of each further level of a factor against its first; `factors` has the levels in order.
 
-    Figures that are not above zero have no ratio and are left out. For a level without a pair no effect is returned.
+    Numbers that are not above zero have no ratio and are left out. A level without a pair of runs has no effect.
     """
     told = [seen for seen in observations if seen.value > 0]
     pairs = [(factor, levels[0], other) for factor, levels in factors.items() for other in levels[1:]]
@@ -67,7 +67,7 @@ def effects(
 
 
 def _by_block(observations: Sequence[FactorRun], factor: str, base: str, level: str) -> dict[Hashable, float]:
-    """Return, by block, the mean over its pairs of ln(figure at `level` / figure at `base`)."""
+    """Return block -> mean over its pairs of ln(number at `level` / number at `base`)."""
     sides: dict[tuple[Hashable, tuple[tuple[str, str], ...]], dict[str, list[float]]] = {}
     for seen in observations:
         rest = tuple(sorted((name, at) for name, at in seen.levels.items() if name != factor))

@@ -1,29 +1,29 @@
 """One fit for a whole sweep: value = point effect + block effect + noise, fitted by least squares.
 
-If all values are above zero their logarithms are fitted, because I/O counts err in per cent, not in pages. A comparison
-is then a ratio. If any value is zero or less, the values themselves are fitted (the linear scale), and a comparison is
-a difference.
+If all values are above zero, their logarithms are fitted, because the error of I/O counts is relative, not a number of
+pages. A comparison is then a ratio. If any value is zero or less, the values themselves are fitted (the linear scale),
+and a comparison is a difference.
 
 Comparisons cancel the block effects, because all points of a block share its seed. The noise of a comparison is
 estimated from two independent sources: the changes of its pair of points from block to block, and the residuals of the
 rest of the sweep. The mixture of the two variances, 0.6 to 0.4, has Satterthwaite's degrees of freedom (Biometrics
 Bulletin 2, 1946), never more than if all points scattered alike. Sharing noise between points this way is the idea of
 moderated t statistics (Smyth, Statistical Applications in Genetics and Molecular Biology 3, 2004). The weight 0.6 is
-fixed, because five points are too few to estimate it. The residuals of all points as the only source fail if one point
-scatters more than the rest (up to 13 % false claims at five times as much). The pair as the only source makes intervals
-a third wider. docs/statistics.md has the simulations that decided.
+fixed, because five points are too few to estimate it. Using only the residuals of all points fails if one point
+scatters more than the rest (up to 13 % false claims if it scatters five times as much). Using only the pair makes
+intervals a third wider. docs/statistics.md has the simulations behind this choice.
 
 Means do not cancel the block effects. The interval of a mean says where the mean of many blocks like these would lie.
 It is Student's, from that point's runs only, so it does not depend on the other points.
 
-One or two runs a point show little or nothing of the noise. If the caller knows how much a run scatters
-(`known_scatter`), a comparison's interval reaches CLAIM_TIMES the known error of the comparison to either side. Two
-runs a point that scatter clearly more than is known rule that interval out. The interval of a mean of two runs is
-Student's with the known scatter, or with the scatter of the two runs if that is larger.
+One or two runs per point show little or nothing of the noise. If the caller knows how much a run scatters
+(`known_scatter`), a comparison's interval extends CLAIM_TIMES its known error to either side. It is not used if two
+runs of a point scatter clearly more than is known. The interval of a mean of two runs is Student's with the known
+scatter, or with the scatter of the two runs if that is larger.
 
 The intervals of the comparisons hold together: their level is Sidak's for the comparisons declared (by default adjacent
-points and first to last; Sidak, JASA 62, 1967). The studentized range covers all pairs of points. A sweep claims fewer,
-so the range would make its intervals wider without need.
+points and first to last; Sidak, JASA 62, 1967). The studentized range would cover all pairs of points. A sweep compares
+fewer pairs, so that range would make its intervals needlessly wide.
 """
 
 from __future__ import annotations
@@ -49,10 +49,10 @@ Scale = Literal["log", "linear"]
 Pooling = Literal["partial", "always", "never"]
 Cell = tuple[Hashable, Hashable, float]
 
-#: A p-value below this means that one point scatters more than the others. The limit is high, because to miss such a
-#: point is a worse error than to suspect one.
+#: A p-value below this means that one point scatters more than the others. The limit is high, because missing such a
+#: point is worse than suspecting one wrongly.
 UNEVEN_P_VALUE = 0.10
-#: The share of a comparison's variance that is taken from its two points; docs/statistics.md says how it was chosen.
+#: The weight of its own two points in a comparison's variance; docs/statistics.md says how it was chosen.
 OWN_WEIGHT = 0.6
 _DRAWS = 1000
 _SEED = 20260103
@@ -63,7 +63,7 @@ _NO_NOISE = "every block gave the same change: no noise to compute an interval f
 
 @dataclass(frozen=True)
 class _Spot:
-    """The centre of a mean or comparison, with its standard error on the fitted scale, or why it has none."""
+    """The centre of a mean or comparison on the fitted scale, with its standard error, or why it has none."""
 
     centre: float
     error: float = 0.0
@@ -81,7 +81,7 @@ class Fit:
     scale: Scale
     level: float
     looks: int
-    """The number of times that the sweep is judged until it stops; all judgements hold together at `level`."""
+    """The number of times that the sweep is judged before it stops; all judgements hold together at `level`."""
     n: int
     df_error: int
     variance_error: float
@@ -93,7 +93,7 @@ class Fit:
     uneven: bool
     """Whether the point in `spread` scatters more than chance explains."""
     pooling: Pooling
-    """How far a comparison uses the other points' noise: in part. Studies of the method also take all or none of it."""
+    """How much a comparison uses the other points' noise: in part. Studies of the method also use all or none of it."""
     _cells: tuple[Cell, ...]
     _y: Array
     _effects: Array
@@ -111,16 +111,16 @@ class Fit:
 
     @property
     def comparison_level(self) -> float:
-        """The level of one comparison's interval, such that all declared ones hold together at `level`, at all looks.
+        """The level of one comparison's interval at which all declared ones hold together at `level`, over all looks.
 
-        A look is one judgement of the sweep. Looks share their runs, so their chances of an error are added
+        A look is one judgement of the sweep. Looks share runs, so their probabilities of an error are added
         (Bonferroni).
         """
         each_look = 1 - (1 - self.level) / self.looks
         return float(each_look ** (1.0 / max(1, len(self.comparisons))))
 
     def mean(self, point: Hashable, level: float | None = None) -> Estimate:
-        """Return the mean of a point. Its interval, at `level` or else the fit's, is for the mean of many blocks."""
+        """Return the mean of a point, with an interval, at `level` or the fit's level, for the mean of many blocks."""
         alone = self.pooling != "always" and self._runs_at(point) > 1
         spot = self._own_mean(point) if alone else self._pooled_mean(point)
         spot = self._known_mean(point, spot) or spot
@@ -174,7 +174,7 @@ class Fit:
             factor, own = pooled.error**2 / self.variance_error, sample_variance(changes) / 2
             left = max(0.0, self.df_error * self.variance_error - df_own * own) / df_rest
             # Take the larger error: a pair that scatters more than the other pairs must not get an interval as narrow
-            # as theirs.
+            # as those of the others.
             error, rest = max(error, (factor * own) ** 0.5), (factor * left) ** 0.5
         # A variance from few runs is more often too small than too large, so correct its median.
         error /= _median_of_variance(spot.df) ** 0.5
@@ -196,10 +196,10 @@ class Fit:
         return _Spot(spot.centre, note=_NO_NOISE) if spot.note is None and spot.error == 0 else spot
 
     def _known_mean(self, point: Hashable, spot: _Spot) -> _Spot | None:
-        """Return the mean of two runs with the error of the known scatter; None if `spot` has to do.
+        """Return the mean of two runs with the error from the known scatter; None if the caller must use `spot`.
 
-        It has to if the scatter is not known, if the point does not have two runs, or if the runs speak against the
-        known scatter.
+        It must if the scatter is not known, if the point does not have two runs, or if the runs contradict the known
+        scatter.
         """
         known = self._known_errors.get(point)
         if known is None or self._runs_at(point) != 2 or self.pooling != "partial":
@@ -210,17 +210,17 @@ class Fit:
         return _Spot(spot.centre, max(own, known), MEAN_DF)
 
     def _known_error(self, a: Hashable, b: Hashable, spot: _Spot, level: float) -> float | None:
-        """Return the error of a comparison by the known scatter of its runs; None if that scatter is not to be used.
+        """Return the error of a comparison from the known scatter of its runs; None if that must not be used.
 
-        It is not to be used if it is unknown, or if the interval of `spot` is narrower. Three or more runs a point that
-        differ rule it out, too. Two runs a point do so if they, or all runs of the sweep, scatter more than DOUBT_TIMES
-        the known scatter. One run a point shows nothing.
+        It must not be used if it is unknown, if the interval of `spot` is narrower, or if the pair has three or more
+        runs per point that differ. With two runs per point, it must not be used if they, or all runs of the sweep,
+        scatter more than DOUBT_TIMES the known scatter. One run per point contradicts nothing.
         """
         if not {a, b} <= self._known_errors.keys() or self.pooling != "partial":
             return None
         runs, changes = min(self._runs_at(a), self._runs_at(b)), self._changes(a, b)
         known = float(np.hypot(self._known_errors[a], self._known_errors[b]) / runs**0.5)
-        if len(changes) < 2:  # While the second block is not whole, a pair may have only the first.
+        if len(changes) < 2:  # While the second block is incomplete, a pair may have only the first.
             return known if self._scatter_times <= DOUBT_TIMES else None
         own = float((sample_variance(changes) / len(changes)) ** 0.5)
         is_doubted = own > DOUBT_TIMES * known if runs == 2 else own > 0
@@ -234,7 +234,7 @@ class Fit:
 
     @cached_property
     def _scatter_times(self) -> float:
-        """The scatter of all runs inside their blocks, as a multiple of the known scatter; 0 if it cannot be known."""
+        """The scatter of all runs inside their blocks, as a multiple of the known scatter; 0 if it is unknown."""
         residuals = self._y - self._design @ self._effects
         squares = [
             (residual / self._known_errors[point]) ** 2
@@ -244,19 +244,19 @@ class Fit:
         return float(sum(squares) / self.df_error) ** 0.5 if self.df_error else 0.0
 
     def _shared_step(self, a: Hashable, b: Hashable) -> _Spot:
-        """Return b compared with a by least squares, with noise in part from this pair, in part from other points."""
+        """Return b compared with a by least squares; its noise is partly this pair's, partly that of other points."""
         pooled = self._pooled_step(a, b)
         changes = self._changes(a, b)
         df_own = len(changes) - 1
         df_rest = self.df_error - max(0, df_own)
         if pooled.note is not None or df_own < 1 or df_rest < 1:
-            # One shared block says nothing about this pair's scatter. So the error is that of the other pairs, with at
-            # most as many degrees of freedom as the blocks allow.
+            # One shared block does not show this pair's scatter. So take the error of the other pairs, with at most as
+            # many degrees of freedom as the blocks allow.
             return pooled if df_own >= 1 else replace(pooled, df=min(pooled.df, max(1.0, len(self.blocks) - 1.0)))
         own = sample_variance(changes) / 2
         rest = max(0.0, self.df_error * self.variance_error - df_own * own) / df_rest
         if own == 0 or pooled.error == 0:
-            # All blocks gave the same change, as counts may. Noise only from the other points allows no claim.
+            # All blocks gave the same change, as counts may. Noise from other points alone allows no claim.
             return _Spot(pooled.centre)
         variance, df = _mixed(own, rest, df_own, df_rest)
         factor = pooled.error**2 / self.variance_error
@@ -288,7 +288,7 @@ class Fit:
         return _one_sample(np.array([y for ys in self._ys[point].values() for y in ys]))
 
     def _own_step(self, a: Hashable, b: Hashable) -> _Spot:
-        """Return the paired comparison over the blocks that have both points."""
+        """Return b compared with a in pairs, over the blocks that have both points."""
         changes = self._changes(a, b)
         return _one_sample(changes) if len(changes) else self._pooled_step(a, b)
 
@@ -318,7 +318,7 @@ class Fit:
 
     @cached_property
     def _projection(self) -> Array:
-        """The matrix by which weights of the effects stay unchanged if the runs determine the weighted sum."""
+        """The projection that leaves weights of the effects unchanged if the runs determine the weighted sum."""
         return np.asarray(self._inverse @ (self._design.T @ self._design), dtype=np.float64)
 
     def _runs_at(self, point: Hashable) -> int:
@@ -337,8 +337,8 @@ def _half(spot: _Spot, level: float) -> float:
 def same_numbers(a: Sequence[tuple[Hashable, float]], b: Sequence[tuple[Hashable, float]]) -> bool:
     """Return whether two sides of (block, value) rows are identical.
 
-    They are if each block has the same values on both sides. They also are if all runs have one value, with two runs or
-    more on each side.
+    They are if each block has the same values on both sides. They also are if all runs have the same value and each
+    side has two runs or more.
     """
     return Counter(a) == Counter(b) or (len(a) > 1 < len(b) and len({value for _, value in (*a, *b)}) == 1)
 
@@ -355,9 +355,9 @@ def fit(
 ) -> Fit:
     """Fit (point, block, value) rows. Points keep the order in which they first appear.
 
-    Without `comparisons`, each point is compared with the one before it, and the last with the first. `looks` is how
-    often the sweep is judged until it stops. `known_scatter` has the standard deviation of one run's value, for each
-    point at which it is known before the sweep. Raise ValueError without a value, or for a value that is not finite.
+    Without `comparisons`, each point is compared with the one before it, and the last with the first. `looks` is the
+    number of times that the sweep is judged before it stops. `known_scatter` has point -> standard deviation of one
+    run's value, if that is known before the sweep. Raise ValueError without a value, or for a value that is not finite.
     """
     if not values:
         raise ValueError("a fit needs at least one value")
@@ -408,7 +408,7 @@ def fit(
 
 @dataclass(frozen=True)
 class _Design:
-    """The part of a fit that depends only on which runs there are: it is the same for every metric of a sweep."""
+    """The part of a fit that depends only on which runs exist, so that all metrics of a sweep share it."""
 
     at_point: Array
     """A row for each value, a column for each point: 1 in the column of the value's point, else 0."""
@@ -432,7 +432,7 @@ class _Design:
 def _designed(points: tuple[int, ...], blocks: tuple[int, ...]) -> _Design:
     """Return the design of values at these points in these blocks; points and blocks are numbered from 0."""
     at_point, at_block = _indicator(points, max(points) + 1), _indicator(blocks, max(blocks) + 1)
-    # Block effects add to zero, so that a point's effect is its mean over the blocks.
+    # Block effects add up to zero, so that a point's effect is its mean over the blocks.
     whole = np.hstack([at_point, at_block[:, :-1] - at_block[:, -1:]])
     inverse: Array = np.asarray(np.linalg.pinv(whole.T @ whole), dtype=np.float64)
     points_solved: Array = np.asarray(np.linalg.pinv(at_point), dtype=np.float64)
@@ -479,7 +479,7 @@ def _indicator(places: Sequence[int], width: int) -> Array:
 def _mixed(
     own: Array | float, rest: Array | float, df_own: float, df_rest: float
 ) -> tuple[Array | float, Array | float]:
-    """Return the mixture of two variances and its degrees of freedom, at most those of equal variances."""
+    """Return the mixture of two variances, and its degrees of freedom: at most those for equal variances."""
     part_own, part_rest = OWN_WEIGHT * own, (1 - OWN_WEIGHT) * rest
     variance = part_own + part_rest
     df = variance**2 / (part_own**2 / df_own + part_rest**2 / df_rest)
@@ -488,12 +488,12 @@ def _mixed(
 
 @lru_cache(maxsize=1024)
 def _resolved_shift(df_own: float, df_rest: float, rest: float, level: float, power: float) -> float:
-    """Return the shift that sweeps drawn at random resolve with this power, in standard errors of the pair."""
+    """Return the shift, in standard errors of the pair, that randomly drawn sweeps resolve with this power."""
     return _shift_found(_half_widths(df_own, df_rest, rest, level), power)
 
 
 def _half_widths(df_own: float, df_rest: float, rest: float, level: float) -> Array:
-    """Return half widths of intervals of sweeps drawn at random; the pair's error is one, the other points' `rest`."""
+    """Return half widths of intervals of randomly drawn sweeps. The pair's error is 1, the other points' is `rest`."""
     from scipy.special import stdtrit
 
     rng = np.random.default_rng(_SEED)
@@ -506,7 +506,7 @@ def _half_widths(df_own: float, df_rest: float, rest: float, level: float) -> Ar
 
 
 def _shift_found(halves: Array, power: float) -> float:
-    """Return the shift that intervals with these half widths resolve with this power, in standard errors."""
+    """Return the shift, in standard errors, that intervals with these half widths resolve with this power."""
     from scipy.special import ndtr
 
     low, high = 0.0, float(halves.max()) + 10
@@ -518,7 +518,7 @@ def _shift_found(halves: Array, power: float) -> float:
 
 @lru_cache(maxsize=1024)
 def _median_of_variance(df: float) -> float:
-    """Return the median of the estimates of a variance whose true value is one."""
+    """Return the median of estimates, with `df` degrees of freedom, of a variance whose true value is one."""
     from scipy.special import chdtri
 
     return float(chdtri(df, 0.5)) / df
@@ -533,7 +533,7 @@ def _one_sample(numbers: Array) -> _Spot:
 
 
 def _rss(y: Array, design: Array, solved: Array) -> float:
-    """Return the residual sum of squares; residuals that are only rounding count as zero.
+    """Return the residual sum of squares; residuals that are only rounding errors count as zero.
 
     `solved` is the design's pseudo-inverse.
     """

@@ -3,8 +3,8 @@ the differences between points.
 
 Each block that has all points gives one number: the mean of the logarithms of its values. The ratio of a host to the
 first host has Student's interval over their blocks. Its variance is that between the blocks of one host, pooled over
-all hosts (one-way analysis of variance). Blocks also differ in their transactions, so hosts that measured one block
-each have no interval.
+all hosts (one-way analysis of variance). Blocks also differ in their transactions. So if each host measured only one
+block, the ratio has no interval.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ _NO_NOISE = "the blocks of each host gave the same numbers: no noise to compute 
 
 @dataclass(frozen=True)
 class HostsCompared:
-    """The differences between hosts in one figure."""
+    """The differences between hosts in one metric."""
 
     ratios: Mapping[Hashable, Estimate]
-    """Each host's figure over that of the first host; `n` is the smaller number of blocks of the two."""
+    """Host -> its value divided by that of the first host; `n` is the smaller of the two hosts' numbers of blocks."""
     hosts_factor: float
     """The largest ratio between the means of two hosts."""
     points_factor: float
@@ -36,10 +36,10 @@ class HostsCompared:
 
     @property
     def differ_more(self) -> bool:
-        """Whether hosts differ more than points do, and not by the chance of their blocks.
+        """Whether hosts differ more than points do, beyond the chance differences of blocks.
 
-        With one block a host, differences of hosts cannot be separated from those of blocks. Then it is whether hosts,
-        together with their blocks, differ more than points.
+        With one block per host, differences of hosts cannot be separated from those of blocks. Then the result is
+        whether hosts, together with their blocks, differ more than points.
         """
         told = [one for one in self.ratios.values() if one.ci_low is not None and one.ci_high is not None]
         by_chance = bool(told) and all((one.ci_low or 0) <= 1 <= (one.ci_high or 0) for one in told)
@@ -49,9 +49,9 @@ class HostsCompared:
 def compare_hosts(
     cells: Sequence[Cell], host_of: Mapping[Hashable, Hashable], level: float = 0.95
 ) -> HostsCompared | None:
-    """Return how far hosts differ in (point, block, value) rows; `host_of` has the host of each block, in block order.
+    """Return how far hosts differ in (point, block, value) rows; `host_of` has block -> host, in block order.
 
-    The intervals hold together at `level` (Sidak). None without a row, if a value is not above zero, or if fewer than
+    The intervals hold together at `level` (Sidak). None without rows, if a value is not above zero, or if fewer than
     two hosts have a block with all points.
     """
     if not cells or any(value <= 0 for _, _, value in cells):

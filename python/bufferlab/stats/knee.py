@@ -1,7 +1,7 @@
-"""Finds where a curve bends and how much each further MiB brings, with intervals from the blocks' differences.
+"""Finds where a curve bends, and the benefit of each further MiB, with intervals from the blocks' differences.
 
-`hinge_zero` finds where a line that starts at zero begins to rise. `marginal` and `knee_of_curve` read a curve whose
-steps `fit` has compared, so they claim a benefit only for a step whose whole interval says that the figure falls.
+`hinge_zero` finds where a line that starts at zero begins to rise. `marginal` and `knee_of_curve` take a curve whose
+steps `fit` has compared. They claim a benefit only for a step whose value falls over the whole interval.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ _NO_NOISE = "every block gave the same hinge: no noise to compute an interval fr
 
 @dataclass(frozen=True)
 class Marginal:
-    """The benefit of one step of a curve: how much the figure falls per MiB of memory; below zero if it rises."""
+    """The benefit of one step of a curve: by how much the value falls per MiB of memory; negative if it rises."""
 
     a: Hashable
     b: Hashable
     from_bytes: int
     to_bytes: int
     benefit: Estimate
-    """The fall of the figure per MiB. The intervals of all steps hold together, as the fit's comparisons do."""
+    """The fall of the value per MiB. The intervals of all steps hold together, as the fit's comparisons do."""
 
     @property
     def resolved(self) -> bool:
@@ -48,14 +48,15 @@ class Knee:
     """The knee of a curve: the size up to which more memory still brings a benefit that the sweep resolves."""
 
     size_bytes: int | None
-    """The size at the end of the last step with a resolved benefit; None when no step has one."""
+    """The size at the end of the last step with a resolved benefit; None if no step has one."""
     beyond: Marginal | None
-    """The step after that size; its upper bound is the most that a further MiB may bring. None at the curve's end."""
+    """The step after that size. Its upper bound is the largest possible benefit of a further MiB. None at the curve's
+    end."""
     steps: tuple[Marginal, ...]
 
 
 def hinge_zero(rows: Sequence[tuple[Hashable, float, float]], level: float = 0.95) -> Estimate:
-    """Return x0 of y = max(0, a (x - x0)), a > 0, over (block, x, y) rows: the mean of one fit a block.
+    """Return x0 of y = max(0, a (x - x0)), a > 0, for (block, x, y) rows: the mean of one fit per block.
 
     The interval is Student's over the blocks. If there is none, `note` says why. Raise ValueError for an x or y that is
     not finite.
@@ -117,8 +118,8 @@ def _per_mib(fit: Fit, a: Hashable, b: Hashable, mib: float) -> Estimate:
     value = start.value * (1 - step.value) / mib
     if step.ci_low is None or step.ci_high is None or start.ci_low is None or start.ci_high is None:
         return Estimate(value, None, None, step.n, note=step.note or start.note, identical=step.identical)
-    # The benefit is the start's value times the share that the step takes away. Its interval spans all four products of
-    # the ends of both intervals, so it errs on the safe side.
+    # The benefit is the value at the step's start times the share by which it falls. The interval covers all four
+    # products of both intervals' ends, so it is rather too wide.
     corners = [
         level * (1 - ratio) / mib for level in (start.ci_low, start.ci_high) for ratio in (step.ci_low, step.ci_high)
     ]
@@ -126,10 +127,10 @@ def _per_mib(fit: Fit, a: Hashable, b: Hashable, mib: float) -> Estimate:
 
 
 def _hinge(x: Array, y: Array) -> float | None:
-    """Return the x0 of the least squares, exactly: for every number of points on the rising side its best x0 is tried.
+    """Return the exact least-squares x0: try the best x0 for every number of points on the rising side.
 
-    If only the last point rises, any slope fits, and x0 is taken at the point before it. None when no value is above
-    zero, or fewer than two points are given.
+    If only the last point rises, any slope fits, and x0 is the point before it. None if no value is above zero, or if
+    fewer than two points are given.
     """
     if len(x) < 2 or not (y > 0).any():
         return None

@@ -1,9 +1,9 @@
-"""Knows before a sweep how far runs of one setting differ in a count, to judge sweeps of one or two runs a point.
+"""The scatter of counts from run to run, known before a sweep, to judge sweeps with one or two runs per point.
 
-`known_scatter.toml` holds the numbers, with their sources. The relative variance of a run is floor^2 + events / count;
-`count` is the count in the run's window. (A Poisson count would have 1 / count, but misses come in groups.) Both
-numbers are upper bounds over the repeated runs that tools/known-scatter was given. Nothing is known of the scatter of
-times, which depends on the host.
+`known_scatter.toml` holds the numbers, with their sources. The relative variance of a run is floor^2 + events / count,
+where `count` is the count in the run's window. (A Poisson count would have 1 / count, but misses come in groups.) Both
+numbers are upper bounds over the repeated runs that were given to tools/known-scatter. The scatter of times is not
+known, because it depends on the host.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-#: A step is claimed by the known scatter when it is more than this many times the usual difference of its points' runs.
+#: A step is claimed from the known scatter if it is more than this many times the usual difference of two such runs.
 CLAIM_TIMES = 5.0
-#: Runs that scatter by more than this many times the known scatter speak against that scatter.
+#: Runs that scatter by more than this many times the known scatter contradict it.
 DOUBT_TIMES = 2.0
-#: The degrees of freedom of a mean's interval that takes its scatter from known_scatter.toml: one less than the eleven
-#: sweeps behind that file, as if each sweep gave one value.
+#: The degrees of freedom of a mean's interval whose scatter comes from known_scatter.toml: one less than the eleven
+#: sweeps behind that file, as if each sweep gave a single value.
 MEAN_DF = 10.0
 _FILE = Path(__file__).with_name("known_scatter.toml")
 
@@ -30,9 +30,9 @@ class KnownScatter:
     """The scatter of one counter's count from run to run."""
 
     floor: float
-    """The relative standard deviation that remains however large the count is."""
+    """The relative standard deviation that remains even for the largest counts."""
     events: float
-    """The number of events that come together: for small counts the relative variance times the count."""
+    """The size of the groups in which events come: for small counts, the relative variance times the count."""
     runs: int
     """The number of repeated runs behind `floor` and `events`."""
 
@@ -50,7 +50,7 @@ def known_scatters() -> Mapping[str, KnownScatter]:
 
 @cache
 def workloads() -> frozenset[str]:
-    """Return the workloads whose repeated runs the scatter comes from: it holds for no others."""
+    """Return the workloads whose repeated runs the scatter comes from; it is not valid for others."""
     return frozenset(_shipped()["workloads"])
 
 

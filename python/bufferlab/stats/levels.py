@@ -1,6 +1,7 @@
 """Estimates how the values of a series scatter about its levels between changes, and the size of a change of level.
 
-The scatter is pooled over all stretches of one level, as in an analysis of variance. `changes.py` finds the stretches.
+The scatter is pooled over all stretches, each with its own level, as in an analysis of variance. `changes.py` finds the
+stretches.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ def change_of(stretches: Sequence[Sequence[float]], place: int, scale: Scale, le
 def scatter(stretches: Sequence[Array]) -> tuple[float, float]:
     """Return the standard deviation about the levels of the stretches, and its degrees of freedom.
 
-    The deviation is 0 if, but for rounding, each stretch has one number throughout. No stretch may be empty.
+    The deviation is 0 if all numbers of each stretch are equal except for rounding. No stretch may be empty.
     """
     residuals = np.concatenate([part - part.mean() for part in stretches])
     df = len(residuals) - len(stretches)

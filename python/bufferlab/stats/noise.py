@@ -1,9 +1,8 @@
-"""Estimates the noise of a host from an A/A sweep, and the smallest change that could be found above it.
+"""Estimates a host's noise from an A/A sweep (whose two arms have equal settings), and the smallest detectable change.
 
-There are two kinds of noise. Within a block both arms do the same transactions, so only the host can differ; paired
-comparisons see only this kind. Across blocks the transactions differ too; comparisons of sweeps with other seeds see
-noise of both sources. Either kind is given as a relative standard deviation, with its interval by the chi-square
-distribution.
+There are two kinds of noise. Within a block both arms do the same transactions, so only the host causes differences;
+paired comparisons have only this kind. Across blocks the transactions differ too; comparisons of sweeps with different
+seeds have noise from both sources. Each kind is given as a relative standard deviation with a chi-square interval.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from bufferlab.stats.estimate import quantile_of_t
 from bufferlab.stats.fit import Cell, fit
 from bufferlab.stats.rounding import sample_variance
 
-#: A scatter is clearly more than a floor if it is more than this many times the floor, with a p-value below CLEARLY_P.
+#: A scatter clearly exceeds a floor if it is more than this many times the floor, with a p-value below CLEARLY_P.
 CLEARLY_TIMES = 1.5
 CLEARLY_P = 0.01
 
@@ -36,7 +35,7 @@ class Scatter:
 
 @dataclass(frozen=True)
 class Noise:
-    """The noise of one figure within and across blocks; a kind is None if too few runs measure it."""
+    """The noise of one metric within and across blocks; each is None if there are too few runs."""
 
     within: Scatter | None
     across: Scatter | None
@@ -58,7 +57,7 @@ def noise(cells: Sequence[Cell], level: float = 0.95) -> Noise:
     variances = [sample_variance(values) for values in of_arm.values() if len(values) > 1]
     if not variances:
         return Noise(within, None)
-    # In a block both arms run the same transactions. So for the degrees of freedom the two arms count as one.
+    # In a block both arms run the same transactions. So for the degrees of freedom the two arms count only once.
     df = min(len(values) for values in of_arm.values() if len(values) > 1) - 1
     return Noise(within, scatter(float(np.mean(variances)) ** 0.5 / relative, df, len(cells), level))
 
@@ -85,7 +84,7 @@ def detectable(deviation: float, repetitions: int, *, paired: bool, level: float
 
 
 def clearly_more(one: Scatter, floor: Scatter) -> bool:
-    """Return whether a scatter is more than CLEARLY_TIMES the floor, and not by chance (Fisher's F)."""
+    """Return whether a scatter exceeds CLEARLY_TIMES the floor by more than chance (Fisher's F)."""
     from scipy.special import fdtrc
 
     if floor.value == 0 or one.value <= CLEARLY_TIMES * floor.value:
@@ -94,7 +93,7 @@ def clearly_more(one: Scatter, floor: Scatter) -> bool:
 
 
 def _chi_square(probability: float, df: float) -> float:
-    """Return the value that a chi-square with `df` degrees of freedom stays below with this probability."""
+    """Return the value below which a chi-square with `df` degrees of freedom stays with this probability."""
     from scipy.special import chdtri
 
     return float(chdtri(df, 1 - probability))

@@ -1,12 +1,12 @@
 """Estimates the mean, dispersion and changes of level of a run's per-second series, whose seconds are correlated.
 
-A mean is taken over batches of seconds. They grow until they pass von Neumann's test (Fishman and Yarberry, INFORMS J.
-Computing 9, 1997), and the remaining correlation widens the interval (Tafazzoli and others, Skart, INFORMS J. Computing
-23, 2011). The dispersion is the coefficient of variation. Its interval comes from leaving out one batch after the other
-(Kunsch, Annals of Statistics 17, 1989). Changes of level are found by circular binary segmentation (Olshen and others,
-Biostatistics 5, 2004), after the series' lag-one correlation is removed. That correlation is estimated from
-differences, so that a change of level does not pass for correlation (Chakar and others, Bernoulli 23, 2017). The
-threshold of the segmentation comes from permutations, drawn from a fixed seed.
+A mean is computed from batches of seconds. Batches grow until they pass von Neumann's test (Fishman and Yarberry,
+INFORMS J. Computing 9, 1997), and the remaining correlation widens the interval (Tafazzoli and others, Skart, INFORMS
+J. Computing 23, 2011). The dispersion is the coefficient of variation. Its interval comes from leaving out one batch
+after the other (Kunsch, Annals of Statistics 17, 1989). Changes of level are found by circular binary segmentation
+(Olshen and others, Biostatistics 5, 2004), after the series' lag-one correlation is removed. That correlation is
+estimated from differences, so that a change of level is not mistaken for correlation (Chakar and others, Bernoulli 23,
+2017). The threshold of the segmentation comes from permutations, drawn with a fixed seed.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from bufferlab.stats.rounding import sample_deviation
 
 Array = npt.NDArray[np.float64]
 
-#: The least number of batches: an interval from fewer says little, and smaller batches would still be correlated.
+#: The least number of batches: an interval from fewer would be too uncertain.
 MIN_BATCHES = 8
 #: The least number of values from which correlation and dispersion can be estimated.
 MIN_VALUES = 10
@@ -35,9 +35,9 @@ _MAX_BINS = 150
 _PERMUTATIONS = 999
 #: The number of shuffled series that one pass of numpy handles.
 _SLICE = 50
-#: The level of the test of each cut (a place that splits a series into two levels), as a share of the rate of false
-#: cuts that was asked for. The correlation is only an estimate, so tests at the full rate would cut too often. With
-#: this share the rate is not exceeded while the lag-one correlation is at most 0.3.
+#: The level at which each cut (a place that splits a series into two levels) is tested, as a share of the rate of false
+#: cuts asked for. The correlation is only an estimate, so tests at the full rate would cut too often. With this share
+#: the rate is not exceeded while the lag-one correlation is at most 0.3.
 _FOR_UNKNOWN_CORRELATION = 0.6
 _SEED = 20260102
 _TOO_SHORT = f"fewer than {MIN_VALUES} seconds: their correlation cannot be known"
@@ -54,7 +54,7 @@ class Regime:
 
 
 def batch_means(values: Sequence[float], level: float = 0.95) -> Estimate:
-    """Return the mean of a stationary series, with an interval for its long-run mean; `n` counts batches.
+    """Return the mean of a stationary series, with an interval for its long-run mean; `n` is the number of batches.
 
     Raise ValueError for a series without a value, or with one that is not finite.
     """
@@ -65,7 +65,7 @@ def batch_means(values: Sequence[float], level: float = 0.95) -> Estimate:
     means = _batches(series, _batch_size(series))
     if np.ptp(means) == 0:
         return Estimate(mean, None, None, len(means), note=_CONSTANT)
-    # A negative correlation left between batches counts as none: it would narrow the interval by luck.
+    # A negative correlation between batches counts as zero: it is chance, and would make the interval too narrow.
     left = min(0.8, max(0.0, _lag_one(means)))
     error = float(np.sqrt(means.var(ddof=1) * (1 + left) / (1 - left) / len(means)))
     df = float(len(means) - 1)
@@ -74,7 +74,7 @@ def batch_means(values: Sequence[float], level: float = 0.95) -> Estimate:
 
 
 def dispersion(values: Sequence[float], level: float = 0.95) -> Estimate:
-    """Return the coefficient of variation (standard deviation by mean) of a series of rates, with its interval.
+    """Return the coefficient of variation (standard deviation / mean) of a series of rates, with its interval.
 
     Raise ValueError for a series without a value, with one that is not finite, or with a mean that is not above zero.
     """
@@ -90,7 +90,7 @@ def dispersion(values: Sequence[float], level: float = 0.95) -> Estimate:
     size = _batch_size(series)
     count = len(series) // size
     kept = [np.delete(series, np.arange(k * size, (k + 1) * size)) for k in range(count)]
-    # On the log scale the interval stays above zero and is as skewed as the estimate is.
+    # On the log scale the interval stays above zero, and is skewed as the estimate is.
     logs = np.array([np.log(part.std(ddof=1) / part.mean()) if np.ptp(part) > 0 else np.nan for part in kept])
     if np.isnan(logs).any():
         return Estimate(value, None, None, count, note="one stretch alone makes the dispersion")
@@ -100,11 +100,11 @@ def dispersion(values: Sequence[float], level: float = 0.95) -> Estimate:
 
 
 def regimes(values: Sequence[float], level: float = 0.95) -> tuple[Regime, ...]:
-    """Return the stretches of a series between its changes of level; one stretch when no change is resolved.
+    """Return the stretches of a series between its changes of level; the whole series if no change is resolved.
 
     At a lag-one correlation of 0.3 a series without a change is cut with a probability of about 1 - `level`, at a lower
-    correlation less often. Ten of sixty seconds that are two standard deviations off are found in more than 80 % of
-    uncorrelated series, and in half of the series with a correlation of 0.3. Raise ValueError as `batch_means` does.
+    correlation less often. If ten of sixty seconds are two standard deviations off, this is found in more than 80 % of
+    uncorrelated series, and in half of the series with a correlation of 0.3. Raises the errors of `batch_means`.
     """
     series = _finite(values)
     width = -(-len(series) // _MAX_BINS)
@@ -139,7 +139,7 @@ def _batch_size(series: Array) -> int:
 
 
 def _looks_correlated(means: Array) -> bool:
-    """Return whether means look correlated by von Neumann's ratio, one-sided at 20 %: a miss is the worse error."""
+    """Return whether means look correlated by von Neumann's ratio, one-sided at 20 %: to miss it is the worse error."""
     n = len(means)
     squares = float(np.sum((means - means.mean()) ** 2))
     if squares == 0:
@@ -154,7 +154,7 @@ def _lag_one(means: Array) -> float:
 
 
 def _correlation_without_levels(series: Array) -> float:
-    """Return the lag-one correlation of an AR(1) around a level that may jump: E(x2-x0)^2 / E(x1-x0)^2 = 1 + phi."""
+    """Return the lag-one correlation of an AR(1) about a jumping level, from E(x2-x0)^2 / E(x1-x0)^2 = 1 + phi."""
     one, two = np.diff(series), series[2:] - series[:-2]
     if len(two) < MIN_VALUES or not one.any():
         return 0.0
@@ -162,7 +162,7 @@ def _correlation_without_levels(series: Array) -> float:
 
 
 def _cuts(series: Array, start: int, end: int, phi: float, alpha: float) -> list[int]:
-    """Return the places where the level changes between start and end, found by splitting again and again."""
+    """Return the places between start and end where the level changes, found by repeated splitting."""
     part = series[start:end]
     if len(part) < max(MIN_VALUES, 2 * MIN_REGIME):
         return []
@@ -186,10 +186,10 @@ def _cuts(series: Array, start: int, end: int, phi: float, alpha: float) -> list
 
 @lru_cache(maxsize=64)
 def _arcs(n: int) -> npt.NDArray[np.int64]:
-    """Return the (start, end) of every stretch of n places whose length and distances from the ends are long enough.
+    """Return (start, end) of every stretch of a series of n places that may be an arc (a stretch at another level).
 
-    The stretch has MIN_REGIME places or more, and so have all places outside of it together. Each side of the stretch
-    has none, or MIN_REGIME or more.
+    The arc has at least MIN_REGIME places, and so has the rest of the series. Each side of the arc has no places, or at
+    least MIN_REGIME.
     """
     pairs = [
         (low, high)
@@ -201,13 +201,13 @@ def _arcs(n: int) -> npt.NDArray[np.int64]:
 
 
 def _by_chance(white: Array, score: float, alpha: float) -> bool:
-    """Return whether a share above `alpha` of all orders of a series, its own among them, have an arc of that score.
+    """Return whether more than a share `alpha` of the orders of a series, its own included, have an arc of that score.
 
-    Most series have no change of level, so one or two slices of the shuffled orders are enough to say so.
+    Most series have no change of level; then one or two slices of shuffled orders are enough to decide.
     """
     shuffled = np.random.default_rng(_SEED).permuted(np.tile(white, (_PERMUTATIONS, 1)), axis=1)
     as_high = 1
-    # Without slices a long series would take gigabytes.
+    # Without slices a long series would take gigabytes of memory.
     for first in range(0, _PERMUTATIONS, _SLICE):
         as_high += int(np.sum(_arc_scores(shuffled[first : first + _SLICE]).max(axis=1) >= score))
         if as_high / (1 + _PERMUTATIONS) > alpha:
@@ -216,7 +216,7 @@ def _by_chance(white: Array, score: float, alpha: float) -> bool:
 
 
 def _arc_scores(rows: Array) -> Array:
-    """Return |mean inside - mean outside| in standard errors for each centred row and each of the arcs."""
+    """Return, for each centred row and each arc, |mean inside the arc - mean outside| in standard errors."""
     n = rows.shape[1]
     arcs = _arcs(n)
     sums = np.concatenate([np.zeros((len(rows), 1)), np.cumsum(rows, axis=1)], axis=1)

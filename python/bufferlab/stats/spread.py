@@ -1,4 +1,4 @@
-"""Tests whether all points scatter alike, as a pooled variance supposes.
+"""Tests whether all points scatter alike, as a pooled variance assumes.
 
 The statistic is Cochran's (Annals of Eugenics 11, 1941): the largest share that any point has of the residual sum of
 squares. The residuals of a fit are correlated, so the statistic's distribution is simulated for the fit's design, from
@@ -21,7 +21,7 @@ _SEED = 20260101
 
 @dataclass(frozen=True)
 class Spread:
-    """The point that scatters most, its share of the residual sum of squares, and how often chance gives as much."""
+    """The point that scatters most, its share of the residual sum of squares, and the probability of such a share."""
 
     place: int
     share: float
@@ -39,7 +39,7 @@ def spread(design: Array, at_point: Array, residuals: Array) -> Spread:
 
 @lru_cache(maxsize=64)
 def _by_chance(design_bytes: bytes, at_point_bytes: bytes, rows: int, columns: int, points: int) -> Array:
-    """Return draws of the largest share that any point has if all points scatter alike; made once for each design."""
+    """Return random draws of the largest share of any point if all points scatter alike, made once for each design."""
     design = np.frombuffer(design_bytes).reshape(rows, columns)
     at_point = np.frombuffer(at_point_bytes).reshape(rows, points)
     noise = np.random.default_rng(_SEED).normal(size=(_DRAWS, rows))

@@ -1,8 +1,8 @@
 """Decides how many blocks a sweep needs, in two stages like Stein's (Annals of Mathematical Statistics 16, 1945).
 
 Two blocks show how far runs scatter. If they resolve each step, or show it to be too small to matter, the sweep stops.
-Otherwise the number of blocks that should be enough is computed once, from the intervals of the two blocks. After that
-many blocks the sweep is judged a second time. Both judgements (looks) together hold at the sweep's level (`Fit.looks`).
+Otherwise the intervals of the two blocks give the number of blocks that should be enough. After that many blocks the
+sweep is judged a second and last time. Both judgements (looks) together hold at the sweep's level (`Fit.looks`).
 docs/statistics.md has the simulations.
 """
 
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 
 Step = tuple[Hashable, Hashable]
 LOOKS = 2
-"""How often a sweep is judged: after its first FIRST_LOOK_BLOCKS blocks, and at its end."""
+"""The number of times that a sweep is judged: after its first FIRST_LOOK_BLOCKS blocks, and at its end."""
 FIRST_LOOK_BLOCKS = 2
-"""The blocks that are done before their number is decided: one shows no scatter."""
+"""The number of blocks before the first look. One block would show no scatter."""
 
 
 @dataclass(frozen=True)
@@ -31,20 +31,20 @@ class Aim:
     """The aim that a sweep should reach before it stops."""
 
     smallest_effect: float
-    """The smallest change that matters, relative to the mean; on the linear scale, to the point with the largest."""
+    """The smallest change that matters, relative to the mean; on the linear scale, to the largest mean of any point."""
     precision: float | None = None
-    """The half width that each mean's interval may have, relative to the mean; None if no mean needs to be precise."""
+    """The largest half width of each mean's interval, relative to the mean; None if means need not be precise."""
 
 
 def is_enough(fit: Fit, steps: Sequence[Step], aim: Aim) -> bool:
-    """Return whether each step is resolved or shown to be too small to matter, and each mean as precise as asked."""
+    """Return whether each step is resolved or shown to be too small to matter, and each mean is precise enough."""
     return all(is_shown(fit, step, aim) for step in steps) and all(is_precise(fit, point, aim) for point in fit.points)
 
 
 def blocks_needed(fit: Fit, steps: Sequence[Step], aim: Aim, at_most: int) -> int:
     """Return the number of blocks with which a sweep should reach the aim, from its fit after the first look.
 
-    The blocks of the first look are included. The number is `at_most` if no smaller one is enough, or none can be
+    The number includes the blocks of the first look. It is `at_most` if no smaller number is enough, or if none can be
     computed.
     """
     needed = [_needed_for_step(fit, step, aim, at_most) for step in steps]
@@ -53,7 +53,7 @@ def blocks_needed(fit: Fit, steps: Sequence[Step], aim: Aim, at_most: int) -> in
 
 
 def is_shown(fit: Fit, step: Step, aim: Aim) -> bool:
-    """Return whether a step is resolved, or its interval holds only changes too small to matter."""
+    """Return whether a step is resolved, or its interval contains only changes too small to matter."""
     found = fit.step(*step)
     if direction_of(found, fit.contrast) in ("falls", "rises", "identical"):
         return True
@@ -64,9 +64,10 @@ def is_shown(fit: Fit, step: Step, aim: Aim) -> bool:
 
 
 def is_precise(fit: Fit, point: Hashable, aim: Aim) -> bool:
-    """Return whether the interval of a point's mean is as narrow as asked; also if no precision was asked for.
+    """Return whether the interval of a point's mean is as narrow as asked; True if no precision was asked for.
 
-    Two runs that happen to agree have a narrow interval. It counts only if the scatter was known before the sweep.
+    Two runs that happen to agree have a narrow interval. It counts only if it rests on a scatter known before the
+    sweep.
     """
     mean = fit.mean(point)
     if aim.precision is None or mean.value == 0:
@@ -84,7 +85,7 @@ def _needed_for_step(fit: Fit, step: Step, aim: Aim, at_most: int) -> int:
         return at_most
     centre, low, high = _on_fitted_scale(fit, found)
     size, small = abs(centre), _too_small(fit, aim)
-    # Half the width at which the interval either leaves out zero, or stays within changes too small to matter.
+    # The half width at which the interval either excludes zero, or contains only changes too small to matter.
     wanted = max(size, small - size)
     return _blocks_for((high - low) / 2, wanted, found.df, fit.comparison_level, at_most)
 
@@ -95,7 +96,7 @@ def _needed_for_mean(fit: Fit, point: Hashable, aim: Aim, at_most: int) -> int:
     mean = fit.mean(point)
     if mean.ci_low is None or mean.ci_high is None or aim.precision is None:
         return at_most
-    # With more than two runs a mean's interval is Student's from only these runs. A known scatter is used for two.
+    # With more than two runs, a mean's interval is Student's from these runs alone; a known scatter is for two.
     return _blocks_for(_relative_half(mean), aim.precision, mean.df, fit.level, at_most, df_a_block=1.0)
 
 
@@ -104,8 +105,8 @@ def _blocks_for(
 ) -> int:
     """Return the number of blocks with which an interval's half width should shrink from `half` to `wanted`.
 
-    `half` and the degrees of freedom `df` are those after the first look. If there are any, each block beyond the first
-    adds `df_a_block` to them, or else `df`.
+    `half` and the degrees of freedom `df`, if any, are those after the first look. Each block after the first adds
+    `df_a_block` degrees of freedom, or `df` if that is not given.
     """
     for blocks in range(FIRST_LOOK_BLOCKS + 1, at_most):
         narrower = (FIRST_LOOK_BLOCKS / blocks) ** 0.5

@@ -1,16 +1,16 @@
-"""Tests whether a figure goes one way along an ordered axis: by its slope with an interval, and by its order.
+"""Tests whether a value rises or falls along an ordered axis: by its slope with an interval, and by its order.
 
-The slope is a linear contrast taken inside each block (least squares on the axis, weights fixed by the axis), so block
+The slope is a linear contrast inside each block (least squares on the axis, weights fixed by the axis), so block
 effects cancel. Student's interval over the blocks' slopes needs neither a straight line nor points that scatter alike:
-if the truth bends, the slope is the mean one over these points (summary measures: Matthews and others, British Medical
-Journal 300, 1990). A single far point can make a slope. So a trend is claimed only if Page's L (JASA 58, 1963), which
-sees only the order inside each block, rejects chance too. Its distribution up to eight points is exact, ties included,
-by all permutations of each block's ranks; beyond that it is normal. This module knows neither files nor metrics. The
-caller decides how many trends hold together, by the level it gives a single one.
+if the true line bends, the slope is its mean over these points (summary measures: Matthews and others, British Medical
+Journal 300, 1990). A single outlying point can make a slope. So a trend is claimed only if Page's L (JASA 58, 1963),
+which uses only the order inside each block, rejects chance too. For up to eight points its distribution is exact, ties
+included, from all permutations of each block's ranks; for more points it is normal. This module knows neither files
+nor metrics. The caller decides how many trends hold together, by the level it gives a single one.
 
-A figure may also turn inside the axis: it goes one way up to some point, and the other way from there on. A mean slope
-over such an axis is true but misleading. The turning point is chosen after looking at the data. So its comparisons with
-the first and the last point are made at Sidak's level for all points that might have been chosen.
+A value may also turn inside the axis: it goes one way up to some point, and the other way from there on. A mean slope
+over such an axis is true but misleading. The turning point is chosen after looking at the data. So it is compared with
+the first and the last point at Sidak's level for all points that might have been chosen.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ Array = npt.NDArray[np.float64]
 Placed = tuple[float, Hashable, float]
 
 MIN_POINTS = 3
-#: With at most this many points, every order of them is tried.
+#: With at most this many points, the exact distribution is computed from every order of the points.
 _MOST_EXACT = 8
 _FEW_POINTS = "fewer than three points have no trend beside their differences"
 _ONE_BLOCK = "one whole repetition: nothing says how much another would differ"
@@ -45,16 +45,16 @@ _NO_NOISE = "every block gave the same slope: no noise to compute an interval fr
 
 @dataclass(frozen=True)
 class Trend:
-    """The trend of one figure along the axis."""
+    """The trend of one metric along the axis."""
 
     slope: Estimate
     """The change per unit of the axis: for the contrast "ratio" a factor (1.05: 5 % more), else a difference."""
     contrast: Literal["ratio", "difference"]
     direction: Direction
     order_p: float | None
-    """The two-sided p-value of Page's L: how often chance would order the values as well. None without whole blocks."""
+    """The two-sided p-value of Page's L: the probability of such an order by chance. None without complete blocks."""
     detectable: float | None
-    """The smallest slope that four of five such sweeps would have resolved; None without an interval."""
+    """The smallest slope that four such sweeps of five would have resolved; None without an interval."""
 
     @property
     def resolved(self) -> bool:
@@ -92,7 +92,7 @@ def trend(values: Sequence[Placed], *, level: float = 0.95, scale: Literal["log"
     error, quantile = deviation / n**0.5, quantile_of_t(1 - (1 - level) / 2, n - 1)
     low, high = centre - quantile * error, centre + quantile * error
     slope = Estimate(_back(centre, log), _back(low, log), _back(high, log), n, float(n - 1))
-    # If points and blocks are so few that no order is rare enough, the slope proves nothing, either.
+    # With so few points and blocks that no order is rare enough, even a clear slope allows no claim.
     ordered = order_p <= 1 - level
     way = _order(table) - _order(table[:, ::-1])
     direction: Direction = "not_resolved"
@@ -102,9 +102,9 @@ def trend(values: Sequence[Placed], *, level: float = 0.95, scale: Literal["log"
 
 
 def _found(error: float, quantile: float, df: int, power: float = 0.8) -> float:
-    """Return the slope that a share `power` of sweeps would resolve, by the noncentral t distribution.
+    """Return the slope that a share `power` of sweeps would resolve, from the noncentral t distribution.
 
-    The test of the order is left out, because it asks for little more.
+    The test of the order is ignored, because it raises this slope only a little.
     """
     from scipy.special import chdtri, nctdtrinc
 
@@ -132,7 +132,7 @@ def page_p(table: Array) -> float:
 def _order(table: Array) -> int:
     """Return Page's L: the sum, over all values, of the value's place times its rank in its block.
 
-    Ranks are doubled, so that the ranks of equal values are whole numbers.
+    Ranks are doubled, so that the mean ranks of equal values are whole numbers too.
     """
     return int((_double_ranks(table) @ np.arange(table.shape[1])).sum())
 
@@ -149,9 +149,9 @@ def _normal_p(ranks: npt.NDArray[np.int64], seen: int) -> float:
 
 @lru_cache(maxsize=256)
 def _orders(ranks: tuple[int, ...]) -> tuple[int, Array]:
-    """Return the distribution of one block's sum of place times rank over all orders of the ranks.
+    """Return the distribution of one block's sum of place x rank over all orders of the ranks.
 
-    It is given as its least value and the probabilities of that value and the whole numbers above it.
+    It is given as the least sum, and the probabilities of that sum and of the whole numbers above it.
     """
     every = np.array(list(permutations(ranks)), dtype=np.int64) @ np.arange(len(ranks))
     least = int(every.min())
@@ -162,12 +162,12 @@ def _orders(ranks: tuple[int, ...]) -> tuple[int, Array]:
 def _double_ranks(table: Array) -> npt.NDArray[np.int64]:
     """Return twice the midrank of each value [block, point] in its block."""
     of, others = table[:, :, None], table[:, None, :]
-    # A rank is doubled by counting smaller values twice, and equal ones, the value itself among them, once.
+    # Twice the midrank is the number of smaller values, plus that of smaller or equal values (itself included), plus 1.
     return np.asarray((others < of).sum(axis=2) + (others <= of).sum(axis=2) + 1, dtype=np.int64)
 
 
 def _table(values: Sequence[Placed], xs: Array, *, log: bool) -> Array:
-    """Return values [block, point] of the blocks that have a run at every place; runs of one cell are averaged."""
+    """Return values [block, point] of the blocks with a run at every place; several runs in a cell are averaged."""
     cells: dict[Hashable, dict[float, list[float]]] = {}
     for x, block, value in values:
         cells.setdefault(block, {}).setdefault(float(x), []).append(float(np.log(value)) if log else float(value))
@@ -191,7 +191,7 @@ def _back(number: float, log: bool) -> float:
 
 @dataclass(frozen=True)
 class Turn:
-    """The lowest or highest point of a figure inside the axis, with the changes before and after it.
+    """The lowest or highest point of a value inside the axis, with the changes before and after it.
 
     Both changes are resolved, and their directions are opposite.
     """
@@ -204,9 +204,9 @@ class Turn:
 
 
 def turn(fit: Fit, points: Sequence[Hashable], level: float) -> Turn | None:
-    """Return the turn of the fitted figure over these points, given in order; None when no turn is resolved.
+    """Return the turn of the fitted values over these points, given in order; None if no turn is resolved.
 
-    `level` is that of all comparisons together that the search for a turn might make.
+    All comparisons that the search for a turn might make hold together at `level`.
     """
     inner = points[1:-1]
     if not inner:
@@ -229,6 +229,6 @@ def _side(fit: Fit, a: Hashable, b: Hashable, level: float) -> Verdict:
 
 
 def _lesser_side(found: Turn) -> float:
-    """Return the size of the smaller of a turn's two changes; `turn` takes the turn with the larger such size."""
+    """Return the size of the smaller of a turn's two changes. `turn` takes the turn where this is largest."""
     sides = (found.before, found.after)
     return min(abs(math.log(s.estimate.value) if s.contrast == "ratio" else s.estimate.value) for s in sides)

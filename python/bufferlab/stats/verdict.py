@@ -1,7 +1,7 @@
-"""Turns intervals into verdicts (falls, rises, not resolved, identical) and claims no more than that.
+"""Turns intervals into verdicts: falls, rises, not resolved, identical.
 
-A step is claimed only when its whole interval, already corrected for how many steps are compared, lies on one side of
-no change. The report chooses the words and gives the per cent.
+A step is claimed only if its whole interval, corrected for the number of steps compared, lies on one side of "no
+change". The report chooses the words and the per cent.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Verdict:
     estimate: Estimate
     contrast: Literal["ratio", "difference"]
     detectable: float | None
-    """The smallest change that would have been resolved in 80 % of such sweeps; None if it was not computed."""
+    """The smallest change that 80 % of such sweeps would have resolved; None if it was not computed."""
 
     @property
     def resolved(self) -> bool:
@@ -77,7 +77,7 @@ def judge_sweep(fit: Fit, points: Sequence[Hashable]) -> SweepVerdict:
 
 
 def direction_of(estimate: Estimate, contrast: str) -> Direction:
-    """Return the direction that an interval allows one to claim; `contrast` is "ratio" or "difference"."""
+    """Return the direction that an interval allows to claim; `contrast` is "ratio" or "difference"."""
     if estimate.identical:
         return "identical"
     if estimate.ci_low is None or estimate.ci_high is None:

@@ -1,1 +1,1 @@
-"""Theory's predictions for a buffer pool. Pure: numbers in, numbers out; no files, no engines, no measurements."""
+"""Theoretical predictions for a buffer pool: pure functions from numbers to numbers, without files or measurements."""

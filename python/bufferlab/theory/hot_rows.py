@@ -1,15 +1,15 @@
 """The analytic model of the workload hot_rows: how many hot rows fit into a pool, and how often it misses beyond that.
 
-The model knows a b-tree by its pages per level, and no engine. Distinct pages follow the hypergeometric distribution
-(Yao, CACM 20(4), 1977); misses of LRU follow Che's approximation (Che, Tung and Wang, IEEE JSAC 20(7), 2002) under
-independent references. The estimated tree follows SQLite's file format, sections 1.6 and 2.1.
+The model needs only a b-tree's number of pages per level, and knows no engine. Distinct pages follow the hypergeometric
+distribution (Yao, CACM 20(4), 1977); misses of LRU follow Che's approximation (Che, Tung and Wang, IEEE JSAC 20(7),
+2002) under independent references. The estimated tree follows SQLite's file format, sections 1.6 and 2.1.
 
 From 10.5 on, MariaDB's page cleaner begins when the free list is shorter than half of innodb_lru_scan_depth. It frees
 pages at the LRU list's tail until the free list has that depth, as long as more than 256 pages are left (buf0lru.cc:
-buf_LRU_get_free_block; buf0flu.cc: buf_flush_LRU_list_batch). So the list has three quarters of that depth on average.
-In other servers and versions the cleaner looks once a second, and a thread that finds the list empty frees a page
-itself. So a pool that misses often keeps nothing free. `frames_of_data` predicts how many frames hold pages in MariaDB
-from 10.5 on.
+buf_LRU_get_free_block; buf0flu.cc: buf_flush_LRU_list_batch). So the free list has three quarters of that depth on
+average. In other servers and versions the cleaner checks once a second, and a thread that finds the free list empty
+frees a page itself. So a pool with many misses has almost no free frames. `frames_of_data` predicts how many frames
+hold pages in MariaDB from 10.5 on.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ import numpy.typing as npt
 Array = npt.NDArray[np.float64]
 Layout = Literal["scattered", "clustered"]
 
-#: The key, in a tree, for the number of a leaf's neighbouring rows whose lookup also gets this leaf (edge_rows).
+#: The key, in a tree's table, for the number of rows in a leaf's neighbours whose lookup also gets this leaf.
 EDGE_ROWS = "edge_rows"
-#: The first page of the file, which every transaction reads too.
+#: The number of first pages of the file: every transaction reads it too.
 _FIRST_PAGE = 1
 _LEAF_HEADER_BYTES, _INTERIOR_HEADER_BYTES, _CELL_POINTER_BYTES, _CHILD_POINTER_BYTES = 8, 12, 2, 4
 #: The bytes of the two texts of sysbench's table: ten and five groups of eleven digits, joined by a dash.
@@ -37,12 +37,12 @@ _C_BYTES, _PAD_BYTES = 119, 59
 _RECORD_HEADER_BYTES, _RECORD_LENGTH_BYTES = 7, 2
 #: Interior pages of a table filled in key order end about this full (seen on SQLite 3.40 and 3.50).
 _INTERIOR_FILL = 0.9
-#: The standard deviations from the mean beyond which a number of hot rows in a page is too rare to count.
+#: Numbers of hot rows per page that are further from the mean than this many standard deviations are neglected.
 _STANDARD_DEVIATIONS = 12.0
 
 
 def estimated_tree(rows: int, page_size_bytes: int) -> dict[str, Any]:
-    """Return {"rows", "level_pages"} of sysbench's table on SQLite, filled in the order of its key; root first.
+    """Return {"rows", "level_pages"} of sysbench's table on SQLite, filled in key order; levels begin at the root.
 
     >>> estimated_tree(400_000, 16_384)["level_pages"]
     [1, 3, 4763]
@@ -52,7 +52,7 @@ def estimated_tree(rows: int, page_size_bytes: int) -> dict[str, Any]:
         cell = _row_bytes(rows, key_bytes) + _CELL_POINTER_BYTES
         pages += math.ceil((last - first + 1) / max(1, int((page_size_bytes - _LEAF_HEADER_BYTES) / cell)))
     interior_cell = _CHILD_POINTER_BYTES + _varint_bytes(rows) + _CELL_POINTER_BYTES
-    # A page has one more child than cells: the right-most child's pointer is in the header.
+    # A page has one child more than cells: the header has the right-most child's pointer.
     fan_out = int(_INTERIOR_FILL * (page_size_bytes - _INTERIOR_HEADER_BYTES) / interior_cell) + 1
     levels = [pages]
     while levels[0] > 1:
@@ -63,8 +63,8 @@ def estimated_tree(rows: int, page_size_bytes: int) -> dict[str, Any]:
 def distinct_pages(hot_rows: float, pages: float, rows: int | None = None, edge_rows: int = 0) -> float:
     """Return the expected number of pages that hold at least one of `hot_rows` rows drawn without replacement.
 
-    `rows` is the number of the table's rows; without it a page is assumed to have many: P(1-exp(-N/P)). The `edge_rows`
-    neighbouring rows of each page count as rows of that page.
+    `rows` is the number of the table's rows; without it, pages are assumed to have many rows each: P(1-exp(-N/P)). The
+    `edge_rows` neighbouring rows of each page count as rows of that page.
 
     >>> round(distinct_pages(8447, 137_152))
     8192
@@ -78,18 +78,18 @@ def distinct_pages(hot_rows: float, pages: float, rows: int | None = None, edge_
 
 
 def touched_pages(hot_rows: float, tree: Mapping[str, Any], rows: int, layout: Layout) -> list[float]:
-    """Return the expected number of pages on the way to any hot row, per level of the tree: root first, leaves last."""
+    """Return the expected number of pages that lookups touch on each level of the tree, from the root to the leaves."""
     levels = _levels(tree)
     if layout == "clustered":
-        # N consecutive rows that begin anywhere in a page touch this many pages on average.
+        # N consecutive rows that begin at a random row of a page touch this many pages on average.
         return [min(float(pages), 1 + (hot_rows - 1 + edge) * pages / rows) for pages, edge in levels]
     return [distinct_pages(hot_rows, pages, rows, edge) for pages, edge in levels]
 
 
 def predicted_knee(tree: Mapping[str, Any], rows: int, frames: float, layout: Layout) -> int | None:
-    """Return the most hot rows whose pages all fit: leaves, the interior pages above them and the file's first page.
+    """Return the largest number of hot rows whose pages all fit: leaves, interior pages above them, the first page.
 
-    Return None when the whole table fits, so that no knee exists, and 0 when not even one row's pages fit.
+    Return None if the whole table fits, because there cannot be a knee, and 0 if not even one row's pages fit.
     """
 
     def fits(hot_rows: int) -> bool:
@@ -105,17 +105,17 @@ def predicted_knee(tree: Mapping[str, Any], rows: int, frames: float, layout: La
 
 
 def miss_ratio(hot_rows: int, tree: Mapping[str, Any], rows: int, frames: float, layout: Layout) -> float:
-    """Return the misses per select of a warm LRU pool. Each select draws one of the hot rows, all equally often."""
+    """Return the misses per select of a warm LRU pool. Each select draws one of the hot rows with equal probability."""
     return _misses(_references(hot_rows, _levels(tree), rows, layout), frames)
 
 
 def fit_effective_frames(
     measured: Sequence[tuple[int, float]], tree: Mapping[str, Any], rows: int, layout: Layout, frames: float
 ) -> float | None:
-    """Return the frames with which the model fits the measured (hot rows, misses per select) best: least squares.
+    """Return the number of frames with which the model fits measured (hot rows, misses per select) by least squares.
 
-    The search looks from a quarter of `frames` to four times as many. Return None when no measurement has more than
-    0.01 misses per select, so that none can place a knee.
+    The search goes from a quarter of `frames` to four times `frames`. Return None if no measurement has more than 0.01
+    misses per select, because then none determines a knee.
     """
     from scipy.optimize import minimize_scalar
 
@@ -126,7 +126,7 @@ def fit_effective_frames(
     def squares(log_frames: float) -> float:
         return sum((_misses(references, math.exp(log_frames)) - misses) ** 2 for references, misses in curves)
 
-    # The sum has flat stretches far from its minimum, so the search is coarse first, then fine around the best point.
+    # The sum of squares is flat far from its minimum, so the search is first coarse, then fine around the best point.
     grid = np.linspace(math.log(frames / 4), math.log(frames * 4), 41)
     best = int(np.argmin([squares(float(place)) for place in grid]))
     bounds = (grid[max(0, best - 1)], grid[min(len(grid) - 1, best + 1)])
@@ -136,14 +136,14 @@ def fit_effective_frames(
 
 @dataclass(frozen=True)
 class _References:
-    """The kinds of pages: how many of each there are, and how often a select refers to one of them."""
+    """The kinds of pages: the number of pages of each kind, and how often a select refers to one of them."""
 
     pages: Array
     per_select: Array
 
 
 def _levels(tree: Mapping[str, Any]) -> tuple[tuple[int, int], ...]:
-    """Return (pages, edge rows) of each level: only among the leaves does a lookup get a neighbour."""
+    """Return (pages, edge rows) of each level. Only on the level of the leaves may a lookup get a neighbour too."""
     *interior, leaves = tree["level_pages"]
     return (*((pages, 0) for pages in interior), (leaves, tree.get(EDGE_ROWS, 0) if leaves > 1 else 0))
 
@@ -165,7 +165,10 @@ def _references(hot_rows: int, levels: tuple[tuple[int, int], ...], rows: int, l
 
 
 def _by_hot_rows(hot_rows: int, pages: int, rows: int, edge_rows: int) -> Iterable[tuple[float, float]]:
-    """Return (pages, references per select): pages with h hot rows (hypergeometric) are referred to h/N times each."""
+    """Return (number of pages, references per select) by h, the number of hot rows in a page: h/N references each.
+
+    The distribution of h is hypergeometric.
+    """
     from scipy.special import gammaln
 
     def log_choose(n: Any, k: Any) -> Any:
@@ -183,7 +186,10 @@ def _by_hot_rows(hot_rows: int, pages: int, rows: int, edge_rows: int) -> Iterab
 
 
 def _misses(references: _References, frames: float) -> float:
-    """Return the misses per select by Che: a page stays for a time T after its last use; such pages fill the frames."""
+    """Return the misses per select by Che's approximation: a page stays for a time T after its last use.
+
+    T is the time at which the pages that stay fill the frames.
+    """
     from scipy.optimize import brentq
 
     pages, rates = references.pages, references.per_select
@@ -204,7 +210,7 @@ def _misses(references: _References, frames: float) -> float:
 
 
 def _page_kinds(pages: float, rows: int, edge_rows: int = 0) -> list[tuple[int, float]]:
-    """Return (rows whose lookup gets the page, pages), with whole numbers of rows, so that pages and rows add up."""
+    """Return (rows whose lookup gets a page, number of such pages) with whole rows, so that pages and rows add up."""
     low = int(rows // pages)
     fuller = rows - low * pages
     kinds = ((low, pages - fuller), (low + 1, fuller))
@@ -230,7 +236,7 @@ def _key_lengths(rows: int) -> Iterable[tuple[int, int, int]]:
 
 
 def _varint_bytes(value: int) -> int:
-    """Return the bytes of SQLite's variable-length integer, which has seven bits in a byte."""
+    """Return the bytes of a number as SQLite's variable-length integer, which has seven bits per byte."""
     return max(1, math.ceil(value.bit_length() / 7))
 
 
@@ -241,7 +247,7 @@ def _row_bytes(rows: int, key_bytes: int) -> float:
 
 
 def _mean_integer_bytes(rows: int) -> float:
-    """Return the mean bytes of k in a record, k spread evenly over 1..rows: 1, 2, 3, 4 or 6 bytes by its value."""
+    """Return the mean bytes of k in a record if k is spread evenly over 1..rows: 1, 2, 3, 4 or 6 bytes by its value."""
     total, below = 0.0, 0
     for limit, width in ((2**7 - 1, 1), (2**15 - 1, 2), (2**23 - 1, 3), (2**31 - 1, 4), (2**47 - 1, 6)):
         upto = min(rows, limit)
@@ -254,7 +260,7 @@ _LEAST_DATA = 256
 
 
 def frames_of_data(frames: int, depth: int) -> int:
-    """Return how many of a pool's frames hold pages on average, for this innodb_lru_scan_depth.
+    """Return the mean number of a pool's frames that hold pages, for an innodb_lru_scan_depth of `depth`.
 
     >>> frames_of_data(507, 100), frames_of_data(507, 1536), frames_of_data(200, 1536)
     (432, 256, 200)

@@ -1,11 +1,11 @@
-"""Predicts the pages that one query reads from a cold pool: by a scan of the table, an index scan, a bitmap scan.
+"""Predicts the pages that one query reads from a cold pool: by a sequential scan, an index scan, or a bitmap scan.
 
-A sequential scan reads every page of the table once, at any pool size. An index scan asks for a page for each row that
-it wants; in a pool of B pages that holds a part of the T pages of the table, a row at a random place finds its page
-with probability B / T. So it reads about rows (1 - B / T) pages, and never fewer than the distinct pages of its rows
-(Yao, CACM 20(4), 1977; `hot_rows.distinct_pages`). A bitmap scan sorts the rows by their pages first, and reads each
-page once. An index scan and a bitmap scan also read the leaves of the part of the index that they scan. The model
-assumes that rows lie at random in the table, and that the pool holds only pages of the table.
+A sequential scan reads every page of the table once, with any pool size. An index scan gets a page for each row that it
+wants. If a pool of B pages holds a part of the T pages of the table, a random row's page is in the pool with
+probability B / T. So the scan reads about rows (1 - B / T) pages, but never fewer than the distinct pages of its rows
+(Yao, CACM 20(4), 1977; `hot_rows.distinct_pages`). A bitmap scan first sorts the rows by page, and reads each page
+once. An index scan and a bitmap scan also read the leaves of the part of the index that they scan. The model assumes
+that rows are at random places in the table, and that the pool holds only pages of the table.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Plan = Literal["sequential", "index_scan", "bitmap"]
 def pages_read(
     plan: Plan, table_pages: int, rows: int, wanted_rows: int, index_leaf_pages: int, pool_pages: float
 ) -> float:
-    """Return the expected number of pages that a query reads which wants `wanted_rows` of the table's `rows`.
+    """Return the expected number of pages that a query reads if it wants `wanted_rows` of the table's `rows`.
 
     >>> pages_read("sequential", 1000, 80_000, 40_000, 200, 100)
     1000.0

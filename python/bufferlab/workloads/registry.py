@@ -1,4 +1,4 @@
-"""The registry of workloads: one line for each."""
+"""The registry of workloads, with one line per workload."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ def declaration(name: str) -> WorkloadDeclaration:
 
 
 def on_data(workload: WorkloadDeclaration, data: str) -> WorkloadDeclaration:
-    """Return the workload on the data of the workload `data`, with the parameters and sizes of those data.
+    """Return `workload` with the parameters and sizes of the data of another workload, named `data`.
 
-    Return the workload itself when `data` is not the name of a workload: it then brings its own data.
+    Return it unchanged if `data` is not the name of a workload: then it has its own data.
     """
     if data not in WORKLOADS or not workload.data_parameter:
         return workload

@@ -1,6 +1,6 @@
-"""Parses BenchBase's summary.json. Its requests are transactions of all types, so their rate is not TpmC.
+"""Parses BenchBase's summary.json. BenchBase's requests are transactions of all types, so their rate is not TpmC.
 
-Follows `writeSummary` in src/main/java/com/oltpbenchmark/util/ResultWriter.java; BenchBase itself was not run for it.
+Follows `writeSummary` in src/main/java/com/oltpbenchmark/util/ResultWriter.java; the parser was not tried on a run.
 Older versions, and OLTP-Bench, do not print the number of requests and the time.
 """
 

@@ -1,7 +1,7 @@
 """Parses the text of blkparse(1): a line for each event of the block layer, then counters. Uses bounded memory.
 
-Counters are printed short: `1,172K` is anything from 1,172,000 to 1,172,999. `7,882MiB` is 7,882,000 to 7,882,999
-*KiB*, because blkparse divides by 1,000 to go from K to M (`size_cnv` in blkparse.c). So every number is a range.
+blkparse shortens counters: `1,172K` is anything from 1,172,000 to 1,172,999. `7,882MiB` is 7,882,000 to 7,882,999
+*KiB*, because blkparse divides by 1,000 from K to M (`size_cnv` in blkparse.c). So every number is read as a range.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ PAGE_SECTORS = 8
 _EVENT = re.compile(
     r"^\s*(\d{1,4}),(\d{1,7})\s+\d{1,5}\s+\d{1,15}\s+(\d{1,10}\.\d{9})\s+(\d{1,10})\s+([A-Z]{1,2}|m)\s+([A-Z]{1,10})(?:\s+(.*))?$"
 )
-#: Lines that look like an event but cannot be read, because the scan of a printout broke columns or digits.
+#: Lines that look like an event but cannot be read, because scanning a printed page broke columns or digits.
 _LIKE_EVENT = re.compile(r"^\s*\d{1,4},\d{1,7}\s.{0,200}\s(?:[QGIDCMFUXA]|UT)\s+[RWDNFS]{1,4}\s")
 _PIECES = re.compile(
     r"^\s*\d{1,10}\.\d{9}\s+\d{1,10}\s+[A-Z]{1,2}\s*$"
@@ -34,7 +34,7 @@ _BEGUN = re.compile(
 _OF_EXTENTS = frozenset("QGIDCMF")
 _OF_PIECES = frozenset("0123456789RWDNFS")
 _LIKE_COUNTER = re.compile(r"^\s*(?:Reads?|IO)\s[A-Za-z\s]{1,20}(?::\s|:?$)")
-#: A counter that is cut off in its name, or before the size behind it.
+#: A counter that is cut off within its name, or before the size that follows it.
 _CUT_COUNTER = re.compile(
     r"\b(?:Queued|Dispatches|Completed|Merges):\s+[\d,.']{1,24}[KMGP]?,\s*$"
     r"|\b(?:Reads?|Writes?|Timer)(?:\s[A-Za-z]{1,20}){0,2}:?\s*$"
@@ -60,7 +60,7 @@ _POWERS = {"": 0, "K": 1, "M": 2, "G": 3, "P": 4}
 
 @dataclass(frozen=True)
 class Range:
-    """The bounds of a number of which maybe only the leading digits were printed."""
+    """The bounds of a number, of which blkparse may have printed only the leading digits."""
 
     low: int
     high: int
@@ -97,7 +97,7 @@ class SeenRequests:
     sectors: Counter[str] = field(default_factory=Counter)
     """The number of sectors by letter and direction."""
     reads: int = 0
-    """The number of reads queued; the parts of a split read count as one read."""
+    """The number of reads queued. The parts of a split read count as one read."""
     read_sectors: int = 0
     off_page: int = 0
     """The number of reads that do not begin at the first sector of a page."""
@@ -125,8 +125,8 @@ class SeenRequests:
     def split(self, sector: int, rest: int) -> None:
         """Note that the read at `sector` is split; its second part begins at the sector `rest`.
 
-        If that read follows another one of the same process without a gap, both are parts of one read: the block layer
-        cut it before. They are then counted as one.
+        If that read continues another read of the same process without a gap, the block layer had already cut one read
+        in two. Both are then counted as one.
         """
         self.split_at = rest
         if len(self.latest) < 2:
@@ -146,7 +146,7 @@ class SeenRequests:
         self.pages += times * ((read.end - 1) // PAGE_SECTORS - read.sector // PAGE_SECTORS + 1)
 
 
-#: Times that go back by fewer seconds are not a fault: lines of several processors may be out of order.
+#: Steps back in time by fewer seconds are no fault: lines of several processors may be out of order.
 _LEAST_BACK_S = 0.001
 _ENOUGH_EVENTS = 10
 
@@ -159,7 +159,7 @@ class EventClock:
     last_s: float = 0.0
     events: int = 0
     backwards: int = 0
-    """The number of jumps back in time by more than half of the time that the trace covered before."""
+    """The number of jumps back in time by more than half of the time that the trace covered before the jump."""
     first_back: tuple[int, float, float] | None = None
     """The first jump back: number of the line, its time and that of the line above, in seconds; None without a jump."""
 
@@ -183,20 +183,20 @@ class BlockTraceText:
     seen: dict[str, SeenRequests] = field(default_factory=dict)
     """The events by device ("major,minor")."""
     summaries: dict[str, dict[str, Range]] = field(default_factory=dict)
-    """Device's name -> printed name of a counter ("Reads Queued", or "Reads Queued KiB" for its size) -> range."""
+    """Device's name -> printed name of a counter ("Reads Queued", or "Reads Queued KiB" for the size) -> range."""
     events: dict[str, Range] = field(default_factory=dict)
     operations: int | None = None
     """The program's number of operations; None if the text around the trace does not state it."""
     io_bytes: int | None = None
     """The size of one operation in bytes; None if the text around the trace does not state it."""
     has_processes: bool = False
-    """Whether events end with their process, or their error, in brackets."""
+    """Whether events end with their process or their error in brackets."""
     shortened: str = ""
     """The first size that was printed in MiB or a larger unit; "" without one."""
 
     @property
     def is_counted(self) -> bool:
-        """Return whether the trace has an event or a counter, and not only a head."""
+        """Return whether the trace has an event or a counter, not only a head."""
         return bool(self.seen) or any(self.summaries.values()) or bool(self.events)
 
 
@@ -207,7 +207,7 @@ class BlkparseParser:
         self.file = file
         self.traces: list[BlockTraceText] = []
         self.unread: list[Place] = []
-        """The places of lines of blkparse that cannot be read."""
+        """The places of blkparse's lines that cannot be read."""
         self._open: BlockTraceText | None = None
         self._summed = False
         """Whether the open trace has counters. Then the next event begins another trace."""
@@ -245,7 +245,7 @@ class BlkparseParser:
         return False
 
     def _is_cut(self, trace: BlockTraceText, found: re.Match[str]) -> bool:
-        """Return whether an event is cut off before its process or error, with which others of its trace end."""
+        """Return whether an event is cut off before its process or error, if other events of the trace end so."""
         action, flags, rest = found[5], found[6], found[7] or ""
         if "[" in rest:
             trace.has_processes = True
@@ -266,7 +266,7 @@ class BlkparseParser:
         return self._open
 
     def _state(self, text: str) -> None:
-        """Look in a line that is not of blkparse for the program's number of operations and their size."""
+        """Look in a line that blkparse did not print for the program's number of operations and their size."""
         if len(text) > 400 or not any(word in text.lower() for word in ("op", "read", "size")):
             return
         if found := _OPERATIONS.search(text):
@@ -285,7 +285,7 @@ class BlkparseParser:
         if device not in trace.seen and len(trace.seen) >= MAX_DEVICES:
             return
         seen = trace.seen.setdefault(device, SeenRequests())
-        # A plug has no direction: blkparse writes N.
+        # A plug has no direction: blkparse prints N.
         way = "read" if "R" in flags else "write" if set(flags) & set("WDF") else "none"
         seen.events[f"{action} {way}"] += 1
         if extent := _EXTENT.match(rest := rest or ""):
@@ -311,7 +311,7 @@ class BlkparseParser:
                 self._section = None
                 return True
             if found[1]:
-                trace.summaries[device] = {}  # The total replaces the processors' counters, which it adds up.
+                trace.summaries[device] = {}  # The total replaces the counters of single processors.
             trace.summaries.setdefault(device, {})
             self._section = device
             return True
@@ -358,7 +358,7 @@ def _whole(text: str) -> int:
 
 
 def _range(number: str, suffix: str, printed_in: int) -> Range:
-    """Return the range of a printed number. `printed_in` is the power of 1,000 of its unit: 0 for counts, 1 for KiB."""
+    """Return the range of a printed number. `printed_in` is its unit's power of 1,000: 0 for counts, 1 for KiB."""
     factor = 1000 ** max(0, _POWERS[suffix] - printed_in)
     low = _whole(number) * factor
     return Range(low, low + factor - 1)

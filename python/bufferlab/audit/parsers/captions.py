@@ -1,7 +1,7 @@
 """Reads the lines of any file one at a time, and captions: lines that name the setting and time of the text below.
 
-Uses bounded memory, because it cuts long lines while it reads them. A caption is a short separate line, such as
-"page size = 4KB" or "depth: 128, after 100 seconds / 1200 seconds". A Markdown heading may be one. Settings of a
+It uses bounded memory, because it cuts long lines while it reads them. A caption is a short separate line, such as
+"page size = 4KB" or "depth: 128, after 100 seconds / 1200 seconds". A Markdown heading may be a caption. Settings of a
 configuration file (innodb_...=...) are not captions.
 """
 
@@ -16,9 +16,9 @@ from stat import S_ISDIR, S_ISREG
 
 from bufferlab.errors import DataFileError
 
-#: The most bytes of a line that are read. No recognised line is longer, but a binary file has "lines" of any length.
+#: The most bytes of a line that are read. No parser needs longer lines, but a binary file has "lines" of any length.
 MAX_LINE_BYTES = 8192
-#: A mark of a status text in one line: without \\G or --raw MySQL's client prints \\n in place of line ends.
+#: The sign of a status text in a single line: without \\G or --raw, MySQL's client prints \\n in place of line ends.
 _STATUS_IN_A_LINE = b"INNODB MONITOR OUTPUT\\n"
 _MAX_STATUS_BYTES = 1 << 21
 #: The most bytes of a JSON document, which may be a single line; larger documents are not read.
@@ -51,7 +51,7 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class EndlessLine(Line):
-    """The last line of a file if it has no newline: it may be cut, even inside a number."""
+    """The last line of a file that does not end with a newline. It may be cut, even inside a number."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
 """Finds the JSON documents of known programs in a text, between any other lines.
 
-A document begins at a line with a brace or bracket at its start, and is known by a key among its first lines. All other
-lines are passed on unchanged. The numbers in a document stay texts, so that their digits are known.
+A document begins at a line that starts with a brace or bracket, and is recognised by a key in its first lines. All
+other lines are passed on unchanged. The numbers in a document stay texts, so that their printed digits are known.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _KEYS = {
     "BenchBase": re.compile(r'"(?:Throughput|Goodput) \(requests/second\)"\s*:'),
     "HammerDB": re.compile(r'"(?:(?i:neword|payment|delivery|slev|ostat)|[\w ]{2,30} tpm)"\s*:\s*\{'),
 }
-#: The most lines of a possible JSON document that are held back until a key shows its program.
+#: The most lines of a possible JSON document to hold back while no key has identified its program.
 _MOST_HEAD_LINES = 60
 _TEXT = re.compile(r'"(?:[^"\\]|\\.)*"')
 _DEEPEST = 32
@@ -32,7 +32,7 @@ _LIST = re.compile(r'\[\s*(?:$|[\[{"])')
 
 @dataclass(frozen=True)
 class Document:
-    """A JSON document of a program: the number of its first line, and its value; None if it cannot be read."""
+    """A JSON document of a known program: the number of its first line, and its value, or None if it cannot be read."""
 
     program: str
     number: int
@@ -104,20 +104,20 @@ def _is_deep(value: Any) -> bool:
 
 
 def part(value: Any, *names: str) -> Any:
-    """Return the value below these nested names; None if a name is missing."""
+    """Return the value at the end of this path of names; None if a name is missing."""
     for name in names:
         value = value.get(name) if isinstance(value, dict) else None
     return value
 
 
 def parts(value: Any, *names: str) -> list[dict[str, Any]]:
-    """Return the objects in the list below these nested names; [] without a list."""
+    """Return the objects in the list at the end of this path of names; [] without a list."""
     found = part(value, *names)
     return [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []
 
 
 def number(value: Any, *names: str) -> float | None:
-    """Return the number below these nested names; None if it is missing, or is not a number below 1e18."""
+    """Return the number at the end of this path of names; None if it is missing, or is not a number below 1e18."""
     found = part(value, *names)
     if not isinstance(found, str) or len(found) > 40:
         return None

@@ -3,7 +3,8 @@
 It reads the normal reports of versions 2 and 3, and `json` and `json+` of version 3; version 2's JSON has other units.
 Follows `show_ddir_status`, `add_ddir_status_json` and `show_clat_percentiles` in stat.c, and the output of fio 3.33.
 Normal reports shorten rates (21.4k is 21,400). Their latency is clat, from a request's submission to its completion.
-With --status-interval fio prints interim reports since the start. The last report of a job and process counts.
+With --status-interval fio also prints interim reports, each of which covers the whole time since the start. The
+parser keeps the last report of each job and process.
 """
 
 from __future__ import annotations
@@ -40,7 +41,8 @@ _OLD = re.compile(
 _LATENCY = re.compile(
     rf"(clat|lat)\s+\((nsec|usec|msec)\)\s*: min=\s*({_F})([kMG]?), max=\s*({_F})([kMG]?), avg=\s*({_F})"
 )
-#: The head of percentiles. Those of syncs, submissions and priorities are skipped: they do not cover all requests.
+#: The line above percentiles. Percentiles of syncs, submissions and priorities are skipped: they cover only some
+#: requests.
 _HEAD = re.compile(r"(?:(clat|lat)|\w.{0,60}) percentiles \((nsec|usec|msec)\):")
 _PERCENTILES = re.compile(rf"({_F})th=\[\s*(\d{{1,15}})\]")
 _ISSUED = re.compile(
@@ -53,7 +55,7 @@ _OTHER = re.compile(
     r"latency\s+:|fio-\d|"
     r"Starting \d|Run status group|(?:READ|WRITE): |Disk stats|\w{1,40}: ios=\d"
 )
-#: Starts of one run within this many seconds agree, because fio cuts seconds off or rounds them up.
+#: Start times at most this many seconds apart are those of one run: fio rounds seconds down or up.
 _CLOCKS_S = 2
 _PERCENT = re.compile(r"\d{1,3}(?:\.\d{1,9})?")
 _COUNT = re.compile(r"\d{1,9}")
@@ -64,7 +66,7 @@ _MS = {"nsec": 1e-6, "usec": 1e-3, "msec": 1.0}
 
 @dataclass(frozen=True)
 class _Job:
-    """The line about a job before it starts: the size of requests by direction, its iodepth, and its group of jobs."""
+    """The line that fio prints before a job starts: request size by direction, iodepth, and the job's group."""
 
     sizes: dict[str, int]
     depth: int
@@ -85,13 +87,13 @@ class FioParser(LoadParser):
         self._in_group: list[LoadRun] = []
         self._process: tuple[str, ...] = ()
         self._reports: dict[tuple[str, ...], tuple[int, LoadRun | None]] = {}
-        """(process, direction) -> place of the newest interim report in `_runs`, and the last earlier one with a count.
+        """(process, direction) -> index in `_runs` of the newest interim report, and the last earlier one with a count.
         """
         self._unit = ""
         self._printed: dict[tuple[str, ...], LoadRun] = {}
-        """The runs of JSON documents, by number of fio's run, job's name, number among jobs of the name, direction."""
+        """The runs in JSON documents, by (number of fio's run, job's name, number among its namesakes, direction)."""
         self._began: list[float] = []
-        """The time at which each run of fio with JSON documents began, in seconds of the epoch."""
+        """The time at which each run of fio with JSON documents began, in seconds since the epoch."""
         self._older: list[Place] = []
         """The places of JSON documents of fio 2, whose units differ from those of fio 3."""
 
@@ -186,7 +188,7 @@ class FioParser(LoadParser):
 
     def _supersede(self, run: LoadRun) -> None:
         """Replace the earlier report of the same process and direction by its new report, which is the last run."""
-        if not self._runs or self._runs[-1] is not run:  # The run was not kept, because there were too many.
+        if not self._runs or self._runs[-1] is not run:  # The run was dropped: there were too many.
             return
         key = (*self._process, run.name)
         slot, before = self._reports.get(key, (None, None))
@@ -210,7 +212,7 @@ class FioParser(LoadParser):
         return run
 
     def _detail(self, bare: str) -> bool:
-        """Take a line below a direction's rates: latencies or counts; return whether it is such a line."""
+        """Parse a line of latencies or counts below a direction's rates; return whether it is such a line."""
         run = self._open
         if run is None:
             return False
@@ -249,7 +251,7 @@ def _rates(
 def _add_span(run: LoadRun, least_ms: float, mean_ms: float, most_ms: float) -> None:
     """Add the least, mean and greatest latency of one kind (clat or lat) to a run.
 
-    The run's "min" and "max" cover both kinds, because its percentiles may be clat's and its mean lat's.
+    The run's "min" and "max" cover both kinds, because its percentiles may be of clat and its mean of lat.
     """
     run.spans_ms.append((least_ms, mean_ms, most_ms))
     run.latency_ms["min"] = min(run.latency_ms.get("min", least_ms), least_ms)

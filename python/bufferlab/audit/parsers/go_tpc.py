@@ -1,8 +1,8 @@
 """Parses the summary of go-tpc's tpcc: the count, rate and latencies of each transaction type, and TpmC.
 
 Follows pkg/measurement and `outputMeasurement` in tpcc/workload.go of go-tpc 1.0, and the output of 1.0.7. Latencies
-are bins up to a tenth wide; older versions print whole milliseconds. Only New-Order's lines of progress are kept. The
-number of threads is known only if the text has the command.
+are rounded to bins that are up to a tenth wide; older versions print whole milliseconds. Only New-Order's lines of
+progress are kept. The number of threads is known only if the text has the command.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _LINE = re.compile(
 _LATENCY = re.compile(rf"(?:(\d{{1,2}}(?:\.\d{{1,3}})?)th|(Max))\(ms\): ({_F})")
 _TPMC = re.compile(rf"tpmC: (?P<tpmc>{_F})(?:, tpmTotal: (?P<total>{_F}))?(?:, efficiency: {_F}%)?\s*$")
 _COMMAND = re.compile(r"(?:\S{0,200}/)?(?:go-tpc|tiup bench) tpcc .{0,1000}?(?:-T|--threads)[ =]?(\d{1,6})\b")
-#: The most by which the mean of a histogram differs from sum / count, as a share of the mean: the width of a bin.
+#: The maximum relative difference of a histogram's mean from sum / count: the width of a bin.
 _BIN = 0.07
 _NEW_ORDER = "NEW_ORDER"
 
@@ -35,7 +35,7 @@ class GoTpcParser(LoadParser):
         super().__init__(file)
         self._threads: int | None = None
         self._kinds: dict[str, LoadRun] = {}
-        """The run that is being read: transaction type -> its LoadRun."""
+        """Transaction type -> its LoadRun, for the run that is being read."""
         self._has_summary = False
         self._tpmc: float | None = None
 

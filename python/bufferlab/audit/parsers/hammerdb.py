@@ -1,8 +1,9 @@
 """Parses HammerDB's output of a timed TPROC-C run: from the command line, from hammerdb.log, and of a job as JSON.
 
 Follows src/mysql/mysqloltp.tcl, src/postgresql/pgoltp.tcl and `testresult` of HammerDB 4 and 5, and a log of 4.7 that
-its maker published; HammerDB itself was not run for it. Older versions print TPM before NOPM. A job's result is a list
-with the line of the result. A job's timing (modules/jobs, JOBTIMING) has the calls and latencies of each procedure.
+its maker published; the parser was not tried on a run of ours. Older versions print TPM before NOPM. A job's result is
+a list with the line of the result. A job's timing (modules/jobs, JOBTIMING) has the calls and latencies of each
+procedure.
 """
 
 from __future__ import annotations
@@ -84,7 +85,8 @@ class HammerdbParser(LoadParser):
         if not result and not _USER.match(bare):
             return False
         run = self._open
-        # A log that was cut or joined may lack the beginning of a run, so any of its head lines or a result begins one.
+        # A log that was cut or joined may lack a run's first line. So any line of a run's head, or a result, begins a
+        # run.
         begins = result or any(pattern.search(bare) for pattern in (_BEGIN, _PERIOD, _USERS))
         if run is None or (run.nopm is not None and begins):
             run = self._begin(number, label)

@@ -1,7 +1,7 @@
 """Parses SHOW ENGINE INNODB STATUS from MySQL 5.6 on: the lines about the buffer pool, the log and file I/O.
 
 Follows `buf_print_io_instance` (storage/innobase/buf/buf0buf.cc) and `srv_printf_innodb_monitor` (srv0srv.cc) of
-MySQL 5.6 to 9.7 and MariaDB 10.2 to 11.8. If lines are cut off, as in a screenshot, the parser reads their rest.
+MySQL 5.6 to 9.7 and MariaDB 10.2 to 11.8. If lines are cut off, as in a screenshot, the parser reads what remains.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ _INSTANCE = re.compile(r"^---BUFFER POOL (\d{1,3})\s*$")
 
 @dataclass
 class StatusDump:
-    """One printout: its fields by name and, if the pool has several instances, the fields of each instance."""
+    """One printout of a server's counters: its fields by name, and those of each instance if the pool has several."""
 
     place: Place
     t_s: float | None = None
@@ -82,15 +82,15 @@ class StatusDump:
     fields: dict[str, float] = field(default_factory=dict)
     instances: dict[int, dict[str, float]] = field(default_factory=dict)
     whole: bool = False
-    """Whether the printout has its head and its end. Then lines that are missing were never printed."""
+    """Whether the printout has both its head and its end. Then lines that are missing were never printed."""
     server: str = ""
     """The server: "mysql", "mariadb" or "postgres"; "" if its counters do not identify it."""
     words: dict[str, str] = field(default_factory=dict)
-    """The name of the server's variable for each field that is not from the status text."""
+    """Field -> name of the server's variable, for fields that do not come from the status text."""
     counters: dict[str, float] = field(default_factory=dict)
     """PostgreSQL's counters that only grow, by their column and row of a view."""
     resets: dict[str, str] = field(default_factory=dict)
-    """The time from which each row of PostgreSQL's views counts."""
+    """Row of a view of PostgreSQL -> time from which it counts."""
 
     @property
     def family(self) -> str:

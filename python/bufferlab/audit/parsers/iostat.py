@@ -1,9 +1,9 @@
 """Parses the output of iostat (sysstat 9 to 12; plain, `-x` and `-o JSON`) and of vmstat: one object per report.
 
 Columns keep their printed names, which changed over the years (await, avgrq-sz, svctm; later r_await, rareq-sz,
-aqu-sz). The properties of `DeviceRow` know both. With `-h` or `--pretty` the device stands last, and a report has
-several headers; `-h` puts k, M or G behind sizes. Without `-y` the first report is an average since the start of the
-system (iostat(1), vmstat(8)). vmstat's bi and bo are KiB per second of all disks together.
+aqu-sz). The properties of `DeviceRow` read both. With `-h` or `--pretty` the device is in the last column, and a report
+has several headers; `-h` puts k, M or G after sizes. Without `-y` the first report is an average since the start of
+the system (iostat(1), vmstat(8)). vmstat's bi and bo are KiB per second of all disks together.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class DeviceRow:
 
     columns: dict[str, float]
     half_digit: float = 0.005
-    """The most by which a number may be rounded: half of its last digit. `iostat --dec=N` prints 0 to 2 decimals."""
+    """The maximum rounding error of a number: half of its last digit. `iostat --dec=N` prints 0 to 2 decimals."""
 
     @property
     def reads_per_s(self) -> float | None:
@@ -49,7 +49,7 @@ class DeviceRow:
 
     @property
     def requests_per_s(self) -> float:
-        """Return the requests completed per second: reads and writes, or all (tps) if the report has only these."""
+        """Return the requests completed per second: reads plus writes, or tps if the report has only that."""
         if self.reads_per_s is None and self.writes_per_s is None:
             return self.columns.get("tps", 0.0)
         return (self.reads_per_s or 0.0) + (self.writes_per_s or 0.0)
@@ -73,14 +73,14 @@ class DeviceRow:
 
 @dataclass
 class IostatReport:
-    """One report: its devices, whether it is the first after the banner, and the caption's time if there is one."""
+    """One report of iostat or vmstat: its devices, whether it is its stream's first, and the caption's time if any."""
 
     place: Place
     since_boot: bool
     """Whether this report is the first after the banner. Then it is an average since the system's start, unless iostat
     ran with -y."""
     stream: int
-    """The number of the banner above, the same for all reports of one stream; below zero for reports of vmstat."""
+    """The number of the banner above the report, which all reports of a stream share; negative for vmstat's reports."""
     t_s: float | None = None
     devices: dict[str, DeviceRow] = field(default_factory=dict)
     tool: str = "iostat"
@@ -96,10 +96,10 @@ class IostatParser:
         """The numbers of lines with fewer cells than their head: they break off, maybe inside a number."""
         self._header: list[str] = []
         self._seen: set[str] = set()
-        """The columns in the headers of this report so far."""
+        """The columns in the headers of the current report so far."""
         self._device_last = False
         self._is_cut = False
-        """Whether the row read last had fewer cells than its head."""
+        """Whether the last row read had fewer cells than its head."""
         self._after_banner = False
         self._stream = 0
         self._wrapped = ""
@@ -129,7 +129,7 @@ class IostatParser:
         return taken
 
     def take_cut(self, text: str) -> bool:
-        """Take a row that the end of the file cuts, without its last cell; return whether the line is such a row."""
+        """Parse a row that the end of the file cuts, except its last cell; return whether the line is such a row."""
         cells = _cells(text)
         is_cut = 2 < len(cells) <= len(self._header) and not self._device_last and _DEVICE.fullmatch(cells[0])
         if not is_cut or not all(map(_NUMBER.fullmatch, cells[1:])):
@@ -150,7 +150,7 @@ class IostatParser:
         if self._device_last:
             cells = [*cells[-1:], *cells[:-1]]
         elif self._wrapped and cells and _NUMBER.fullmatch(cells[0]):
-            # sysstat 9 breaks the line after a long name of a device.
+            # sysstat 9 breaks the line after a long device name.
             cells, self._wrapped = [self._wrapped, *cells], ""
         if len(cells) == 1 and _DEVICE.fullmatch(cells[0]) and not self._device_last:
             self._wrapped = cells[0]
@@ -203,14 +203,14 @@ class VmstatParser:
         self.cut: list[int] = []
         """The numbers of lines with fewer cells than their head: they break off, maybe inside a number."""
         self._at: int | None = None
-        """The number of the column bi, while lines of numbers may follow; else None."""
+        """The index of the column bi while lines of numbers may follow; else None."""
         self._width = 0
-        """The number of cells of the head. A row with fewer cells is cut, maybe inside a number."""
+        """The number of cells in the head. A row with fewer cells is cut, maybe inside a number."""
         self._stream = 0
         self._is_first = False
 
     def take_cut(self, number: int, text: str, caption: Caption | None) -> bool:
-        """Take a row that the end of the file cuts behind bo; return whether the line is such a row."""
+        """Parse a row that the end of the file cuts after bo; return whether the line is such a row."""
         cells = text.split()
         if self._at is None or not self._at + 2 < len(cells) < self._width or not all(map(_COUNT.fullmatch, cells)):
             return False
@@ -243,7 +243,7 @@ class VmstatParser:
         return True
 
     def _add(self, number: int, cells: list[str], caption: Caption | None) -> None:
-        """Add a report for a line; the last two cells are bi and bo."""
+        """Add a report for a line, whose last two cells are bi and bo."""
         if len(self.reports) < MAX_REPORTS:
             place = Place(self.file, number, caption.label if caption else "")
             row = DeviceRow({"bi": float(cells[-2]), "bo": float(cells[-1])}, 0.5)
@@ -253,7 +253,7 @@ class VmstatParser:
 
 
 def _factor(column: str, unit: str) -> float:
-    """Return the factor for the letter after a number (k, M, G, T, or a per cent sign), in the column's unit."""
+    """Return the factor by which the sign after a number (k, M, G, T or %) multiplies it, in the column's unit."""
     if unit in ("", "%"):
         return 1
     if size := _SIZE.search(column):

@@ -1,6 +1,6 @@
 """The types for reports of load generators: one object for each run, or for each direction of a job of fio.
 
-An object has numbers as the program printed them. rules/load_run.py checks the relations between these numbers.
+An object has the numbers as the program printed them. rules/load_run.py checks whether they fit together.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from bufferlab.errors import Problem
 
 MAX_RUNS = 10_000
 MAX_INTERVALS = 1_000_000
-#: The factor for the letter behind a shortened number: fio's "21.4k" is 21,400.
+#: The factor for the letter after a shortened number: fio's "21.4k" is 21,400.
 THOUSANDS = {"": 1, "k": 1_000, "M": 1_000_000, "G": 1_000_000_000}
 
 
 @dataclass(frozen=True, slots=True)
 class LoadInterval:
-    """A line of progress: the seconds from the start to it, and the rate since the line above."""
+    """A line of progress: the seconds from the run's start to the line, and the rate since the line above."""
 
     place: Place
     end_s: float
@@ -51,24 +51,24 @@ class LoadRun:
     is_asked: bool = False
     """Whether `seconds` is the time asked for, not a measured time."""
     connecting_s: float = 0.0
-    """The part of the run's seconds in which clients connected, if the rate leaves it out."""
+    """The seconds of the run in which clients connected, if the printed rate leaves them out."""
     transactions: int | None = None
     """The number of transactions, events or requests; None if the log lacks it."""
     per_s: float | None = None
     """The transactions, events or requests per second, as printed; None if no rate was printed."""
     mean_ms: float | None = None
     latency_ms: dict[str, float] = field(default_factory=dict)
-    """The latency percentiles by name ("95 %"), the least ("min") and the greatest ("max"), all of the whole run."""
+    """The latencies of the whole run: percentiles by name ("95 %"), the least ("min") and the greatest ("max")."""
     spans_ms: list[tuple[float, float, float]] = field(default_factory=list)
-    """The (least, mean, greatest) of each kind of latency, if a report has several kinds."""
+    """(least, mean, greatest) of each kind of latency, if a report has several kinds."""
     mean_slack_ms: float = 0.0051
-    """The most by which the mean may differ from sum / count: half a last digit, or the width of a bin."""
+    """The maximum error of the printed mean against sum / count: half a last digit, or the width of a bin."""
     latency_sum_ms: float | None = None
     paced: bool = False
-    """Whether transactions begin at a given rate. Then they may wait for a client."""
+    """Whether transactions arrive at a set rate. Then they may wait for a client."""
     intervals: list[LoadInterval] = field(default_factory=list)
     lost: set[str] = field(default_factory=set)
-    """The clients that ended before the run did."""
+    """The clients that ended before the run."""
     nopm: float | None = None
     """New-Orders per minute: HammerDB's NOPM, go-tpc's tpmC; None for other programs, or without a result."""
     tpm: int | None = None
@@ -82,11 +82,12 @@ class LoadRun:
     directions: dict[str, Direction] = field(default_factory=dict)
     """The directions in sysbench's test of files: "read" and "written"."""
     cut: str = ""
-    """The words for the missing part of a report that breaks off, whose counts may end before the run; "" if whole."""
+    """The words for the missing part of a report that breaks off; "" for a complete one. Such counts may not cover the
+    whole run."""
 
     @property
     def counted_s(self) -> float | None:
-        """Return the seconds that the rate covers: those of the run without connecting; None if there are none."""
+        """Return the seconds that the rate covers: the run's, less the time to connect; None if there are none."""
         counted = (self.seconds or 0.0) - self.connecting_s
         return counted if counted > 0 else None
 
@@ -119,7 +120,8 @@ class LoadRun:
         steps = [b - a for a, b in pairwise(ends)]
         if min(steps) <= 0:
             return None
-        # If the log is cut at its head, the time since the start is too long for the first line. Take the second's.
+        # If the log's beginning is cut off, the first line covers less than the time since the start. Take the second
+        # line's interval for it.
         steps[0] = steps[1] if len(steps) > 1 and steps[0] > 1.5 * steps[1] else steps[0]
         return sum(step * line.per_s for step, line in zip(steps, self.intervals, strict=True)) / sum(steps)
 
@@ -130,7 +132,7 @@ class LoadRun:
 
 
 class LoadParser:
-    """The base of the parsers of load generators. They take lines one after another; `runs` has the runs found."""
+    """The base class of load generators' parsers. They take lines one after another; `runs` has the runs found."""
 
     tool = ""
 
@@ -174,7 +176,7 @@ class LoadParser:
         return False
 
     def may_take(self, number: int, text: str, label: str) -> bool:
-        """Return whether the next line would be one of this program, without taking it."""
+        """Return whether this program printed the next line, without parsing it."""
         fresh = type(self)(self.file)
         fresh._open = LoadRun(self.tool, Place(self.file, number)) if self._open is not None else None
         return fresh.take(number, text, label)

@@ -1,6 +1,6 @@
-"""Reads the numbers of a table's column. All of its cells together decide the signs for decimals and thousands.
+"""Reads the numbers of a table's column. All of its cells together decide whether a comma or a point is decimal.
 
-A comma is decimal if it is not followed by exactly three digits, or if it stands after a point. Then points of the
+A comma is decimal if it is not followed by exactly three digits, or if it comes after a point. Then points in the
 column separate thousands. Otherwise commas before groups of three digits separate thousands, and a point is decimal.
 k, M and G after a number multiply it by 10^3, 10^6 and 10^9.
 """
@@ -35,7 +35,7 @@ _HEADS = tuple(
         rf"(?<!\w)(?P<by>[kmg](?={_UNIT})|k(?=\s{_UNIT})|{_WORD}(?=\s+(?:of\s+)?{_UNIT}))",
     )
 )
-#: Words in a head that may be a multiplier in a form unknown here. "10 million rows" is a setting, so it is left out.
+#: Words in a head that may be a multiplier in an unknown form. "10 million rows" is a setting, so it does not match.
 _MAY_MULTIPLY = re.compile(
     rf"(?<!\d)(?<!\d )\b{_WORD}\b|\b10\s?(?:\^|\*\*)|10[³⁶⁹⁻]|(?<!\w)[x×]\s?1[ ,.'’]?000|['’]000|[(\[]\s*1000\s*[)\]]",
     re.IGNORECASE,
@@ -52,7 +52,7 @@ class Number:
 
     value: float
     decimals: int
-    """The number of digits after the point; below 0 if the last digits before it are unknown too, as in 9.5k."""
+    """The number of digits after the point; negative if the last digits before it are unknown too, as in 9.5k."""
     percent: bool = False
 
     def __str__(self) -> str:
@@ -60,12 +60,12 @@ class Number:
 
     @property
     def last_digit(self) -> float:
-        """Return the value of one unit of the last digit."""
+        """Return the value of one step of the last digit: 0.01 for two decimals."""
         return float(10.0**-self.decimals)
 
 
 class UnclearColumn(ValueError):
-    """The error of a column that cannot be read, because a sign or a multiplier is unclear."""
+    """The error for a column that cannot be read, because a sign or a multiplier is ambiguous."""
 
 
 def head_power(head: str) -> int:
@@ -96,8 +96,8 @@ def has_decimal_comma(cells: Iterable[str]) -> bool:
 def column_numbers(cells: Sequence[str], *, beside_commas: bool = False, power: int = 0) -> list[tuple[Number, ...]]:
     """Return the numbers of each cell of a column: "1539671 (26.35%)" has two.
 
-    If another column of the table has decimal commas (`beside_commas`), undecided commas are decimal too. All numbers
-    are multiplied by 10^`power`. Raises UnclearColumn if nothing decides, or if signs contradict each other.
+    If another column of the table has decimal commas (`beside_commas`), ambiguous commas are decimal too. All numbers
+    are multiplied by 10^`power`. Raises UnclearColumn if signs stay ambiguous, or contradict each other.
 
     >>> column_numbers(["1539671 (26.35%)"])
     [(Number(value=1539671.0, decimals=0, percent=False), Number(value=26.35, decimals=2, percent=True))]
@@ -120,7 +120,7 @@ def column_numbers(cells: Sequence[str], *, beside_commas: bool = False, power: 
 
 
 def _signs(text: str) -> str:
-    """Return what the signs of one number show about its column.
+    """Return the meaning that one number's commas and points show for its column.
 
     "comma" or "point": that sign is decimal. "points": points separate thousands. "one comma" and "one point": the
     sign may be either. "": the number has no sign.

@@ -65,7 +65,7 @@ class PgbenchParser(LoadParser):
 
 
 def _report(run: LoadRun, bare: str) -> bool:
-    """Take a line of the report into a run; return whether the line is one of the report."""
+    """Parse a line of the report into a run; return whether it is such a line."""
     if match := _CLIENTS.match(bare):
         run.clients = int(match[1])
     elif match := _DURATION.match(bare):
@@ -75,15 +75,16 @@ def _report(run: LoadRun, bare: str) -> bool:
     elif match := _MEAN.match(bare):
         run.mean_ms = float(match[1])
     elif match := _CONNECTED.match(bare):
-        # The time of -T begins before clients connect, but tps leaves out their connecting (`main`, `printResults`).
+        # The time of -T begins before clients connect, but tps leaves out the time to connect (`main`, `printResults`).
         run.connecting_s = float(match[1]) / 1000
     elif _LAG.match(bare):
         run.paced = True
     elif match := _TPS.match(bare):
-        # Older versions print two rates. The first one includes connecting, as count, seconds and mean latency do.
+        # Older versions print two rates. The first one includes the time to connect, as do the seconds and the mean
+        # latency.
         run.per_s = float(match[1]) if run.per_s is None else run.per_s
     elif _INCOMPLETE.match(bare):
-        if not run.lost:  # Without lines on aborted clients, at least one was lost.
+        if not run.lost:  # At least one aborted, even if no line says so.
             run.lost.add("")
     else:
         return False

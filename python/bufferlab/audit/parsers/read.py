@@ -1,4 +1,4 @@
-"""Reads whole files into evidence: offers each line to one parser after another, the table parser last."""
+"""Reads whole files into evidence. It offers each line to one parser after another, to the table parser last."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class FileEvidence:
     lines_read: int = 0
     """The number of lines that some parser recognised, or that belong to a table of results."""
     named: list[Problem] = field(default_factory=list)
-    """A problem for each part that was recognised and cannot be read, or that is missing."""
+    """A problem for each part that is missing, or was recognised but cannot be read."""
 
     @property
     def measured(self) -> bool:
@@ -126,8 +126,8 @@ def read_lines(lines: Iterable[Line], file: str) -> FileEvidence:
         if is_endless and (iostat.take_cut(text) or vmstat.take_cut(number, text, caption)):
             endless.append(Problem(_CUT_ROW, f"{file}:{number}", _ENDLESS_HINT))
             continue
-        # A number at the end of a cut line may lack digits, so the line is not read. For rows of iostat, vmstat and
-        # tables their number of cells decides instead.
+        # A number at the end of a cut line may lack digits, so do not read the line. For rows of iostat, vmstat and
+        # tables, their number of cells shows whether they are cut.
         if (
             is_endless
             and text[-1:].isdigit()
@@ -208,7 +208,7 @@ def _cut_rows(file: str, tool: str, lines: list[int]) -> Iterator[Problem]:
 
 
 def _heads_alone(file: str, logs: Iterable[TpccLog], reports: Iterable[IostatReport]) -> Iterator[Problem]:
-    """Yield one problem for all outputs of a program of which the file has only the head."""
+    """Yield one problem per program that has outputs in the file of which only the head is there."""
     for program, lines in (
         ("tpcc-mysql's output", [log.place.line for log in logs if not log.is_measured]),
         ("a report of iostat", [report.place.line for report in reports if not report.devices]),

@@ -1,10 +1,10 @@
 """Parses servers' counters as clients print them, into printouts: SHOW GLOBAL STATUS, and views of PostgreSQL.
 
-SHOW GLOBAL STATUS is read as a table, with tabs and by \\G, also from `mysqladmin extended-status`. With its option -r
-the first block counts from the server's start, and each later block from the block before. The views of PostgreSQL are
-pg_stat_database, pg_stat_bgwriter, pg_stat_checkpointer (from version 17 on) and pg_stat_io, in psql's aligned and
-expanded forms. Names follow `innodb_status_variables` (ha_innodb.cc), and the output of MySQL 5.7 and 8.0, MariaDB
-10.11 and PostgreSQL 15 and 17.
+SHOW GLOBAL STATUS may be a framed table, tab-separated, in the form of \\G, or from `mysqladmin extended-status`. With
+mysqladmin's option -r the first block counts from the server's start, and each later block from the block before. The
+views of PostgreSQL are pg_stat_database, pg_stat_bgwriter, pg_stat_checkpointer (from version 17 on) and pg_stat_io,
+in psql's aligned and expanded forms. Names follow `innodb_status_variables` (ha_innodb.cc), and the output of MySQL 5.7
+and 8.0, MariaDB 10.11 and PostgreSQL 15 and 17.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _FIELDS = {
 #: Variables that only MariaDB has, and variables that only MySQL has.
 _OF_MARIADB = re.compile(r"aria_|innodb_lsn_|innodb_buffer_pool_pages_made_")
 _OF_MYSQL = re.compile(r"mysqlx_|innodb_redo_log_|innodb_data_pending_fsyncs$")
-#: Fields that are never 0 as totals. A 0 shows that a block has the changes since the block before.
+#: Fields whose totals are never 0. A 0 shows that a block has changes since the block before.
 _NEVER_ZERO = ("page_bytes", "pool_pages")
 _HEAD = re.compile(r"\|?\s*variable_name\s*[|\t]\s*(?:variable_)?value\b", re.IGNORECASE)
 _RULER = re.compile(r"\+-[-+]*\+?\s*$")
@@ -91,7 +91,7 @@ _MOST_COUNTERS = 20_000
 
 
 class ServerCountersParser:
-    """A parser that takes lines one after another; `printouts` ends the reading and returns the printouts found."""
+    """A parser that takes lines one after another; `printouts` ends the text and returns the printouts found."""
 
     def __init__(self, file: str) -> None:
         self.file = file
@@ -107,7 +107,7 @@ class ServerCountersParser:
         self._at: datetime | None = None
 
     def printouts(self) -> list[StatusDump]:
-        """End the reading and return the printouts. Blocks of changes are added to the totals before them."""
+        """End the text and return the printouts. Blocks of changes are added to the totals before them."""
         self._end_view()
         self._dumps = _of_several_results(self._dumps)
         _add_up(self._dumps)
@@ -138,12 +138,12 @@ class ServerCountersParser:
         return False
 
     def may_take(self, number: int, text: str) -> bool:
-        """Return whether the next line would belong to counters, without taking it."""
+        """Return whether the next line belongs to counters, without parsing it."""
         in_record = self._view is not None and self._view.is_expanded and _EXPANDED.match(text.strip()) is not None
         return in_record or ServerCountersParser(self.file).take(number, text, None)
 
     def _variable(self, number: int, text: str, caption: Caption | None) -> bool:
-        """Take a row of SHOW GLOBAL STATUS, or its head; return whether the line is one."""
+        """Parse a row or the head of SHOW GLOBAL STATUS; return whether the line is one."""
         if _HEAD.match(text):
             self._is_open, self._parts = True, set()
             return True
@@ -163,7 +163,7 @@ class ServerCountersParser:
         return self._add_variable(number, name, match["value"], caption)
 
     def _of_rows(self, number: int, bare: str, caption: Caption | None) -> bool:
-        """Take a value in the form of \\G, or the line between two rows; return whether the line is one."""
+        """Parse a value in the form of \\G, or the line between two rows; return whether the line is one of these."""
         name, self._name = self._name, ""
         if match := _VALUE.match(bare) if name else None:
             self._tell_server(name.lower())
@@ -202,10 +202,11 @@ class ServerCountersParser:
         return self._dumps[-1]
 
     def _head_of_view(self, text: str) -> bool:
-        """Begin a view if a line is its head in psql's aligned form; return whether it is."""
+        """Begin to read a view if the line is its head in psql's aligned form; return whether it is."""
         if "|" not in text or len(text) > 4000:
             return False
-        # \\pset border 2 frames each line. Only the head shows that, because the outer cells of a row may be empty.
+        # With \\pset border 2 psql frames each line. Only the head shows that: in rows, empty outer cells look the
+        # same.
         bare = text.strip()
         is_framed = bare.startswith("|") and bare.endswith("|")
         names = _cells(text, is_framed=is_framed)
@@ -255,7 +256,7 @@ class ServerCountersParser:
         return True
 
     def _end_view(self) -> None:
-        """Add the rows of the view that was read to a printout."""
+        """End the view that is being read, and add its rows to a printout."""
         view, self._view = self._view, None
         if view is None or not view.rows:
             return
@@ -306,7 +307,7 @@ def _row_name(key: str, row: dict[str, str], at: int) -> str:
 
 
 def _of_view(key: str, row: dict[str, str], numbers: dict[str, float]) -> Iterator[tuple[str, float]]:
-    """Yield the fields to which a view's row adds pages, with the numbers of pages."""
+    """Yield (field, number of pages) for each field to which a view's row adds pages."""
     if key == "blks_hit" and "blks_read" in numbers:
         yield "pages_read", numbers["blks_read"]
         yield "misses", numbers["blks_read"]
@@ -322,10 +323,10 @@ def _of_view(key: str, row: dict[str, str], numbers: dict[str, float]) -> Iterat
 
 
 def _of_several_results(dumps: list[StatusDump]) -> list[StatusDump]:
-    """Return the printouts of SHOW GLOBAL STATUS, with results of one moment joined, as of LIKE 'Innodb%' and 'Up%'.
+    """Return the printouts of SHOW GLOBAL STATUS. Results of one moment (LIKE 'Innodb%', LIKE 'Up%') are joined.
 
-    Neighbouring results without a common variable are taken for one moment. They are joined only if then all moments
-    have the same variables.
+    Neighbouring results without a common variable are assumed to be of one moment. They are joined only if all moments
+    then have the same variables.
     """
     moments: list[list[StatusDump]] = []
     known: set[str] = set()
@@ -347,7 +348,7 @@ def _of_several_results(dumps: list[StatusDump]) -> list[StatusDump]:
 
 
 def _add_up(dumps: list[StatusDump]) -> None:
-    """Turn blocks of changes into totals. If a printout lacks pg_stat_database, take its reads and gets of pg_stat_io.
+    """Turn blocks of changes into totals. If a printout lacks pg_stat_database, use pg_stat_io for reads and gets.
 
     The printouts are changed in place.
     """
@@ -365,7 +366,7 @@ def _add_up(dumps: list[StatusDump]) -> None:
 
 
 def _are_changes(uptimes: list[float]) -> bool:
-    """Return whether uptimes are those of the first block and the seconds between the others, which do not grow."""
+    """Return whether the uptimes after the first are seconds between two blocks: then they do not grow."""
     return len(uptimes) > 2 and max(uptimes[1:]) < uptimes[0] and uptimes[-1] <= uptimes[1]
 
 

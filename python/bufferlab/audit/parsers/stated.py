@@ -36,7 +36,8 @@ _CONNECTIONS = re.compile(
     rf"|(?<!max )\b(?:connections?|clients|virtual users|terminals){_GAP}(\d{{1,6}})\b",
     re.IGNORECASE,
 )
-#: Every text that a pattern of this file matches contains one of these words, in any case. They are a quick first test.
+#: Every text that a pattern of this file matches contains one of these words, in upper or lower case. Looking for them
+#: first is quick.
 _OF_RUNTIME = ("run", "measure", "duration")
 _OF_CONNECTIONS = ("connection", "clients", "virtual users", "terminals")
 _WORDS = (
@@ -60,7 +61,7 @@ class PoolStated:
     sizes_bytes: tuple[int, ...]
     shares: tuple[float | None, ...]
     listed: bool
-    """Whether there are several sizes, for several settings, and not one size for all runs."""
+    """Whether the statement lists a size for each of several settings, instead of one size for all runs."""
 
 
 @dataclass
@@ -82,21 +83,21 @@ class Stated:
     connections: dict[int, Place] = field(default_factory=dict)
     runtimes_s: dict[int, Place] = field(default_factory=dict)
     servers: list[tuple[int, bool]] = field(default_factory=list)
-    """(number of a line that names a server, whether the server is PostgreSQL)."""
+    """(number of a line that names a server, whether that server is PostgreSQL)."""
 
     @property
     def anything(self) -> bool:
-        """Return whether the file states something more than the name of a server."""
+        """Return whether the file states more than the name of a server."""
         return replace(self, servers=[]) != Stated()
 
     def is_postgres(self, line: int) -> bool:
-        """Return whether the last server that is named up to a line, or else the first below it, is PostgreSQL."""
+        """Return whether a line is about PostgreSQL: by the last server named up to it, else by the first after it."""
         above = [is_postgres for at, is_postgres in self.servers if at <= line]
         return (above[-1:] or [is_postgres for _, is_postgres in self.servers[:1]] or [False])[0]
 
 
 def stated_together(files: Sequence[Stated]) -> Stated:
-    """Return the statements of several files as one. Of several statements of a setting the first counts.
+    """Return the statements of several files as one. If a setting is stated several times, the first one counts.
 
     All statements of pools and servers are kept.
     """
@@ -133,8 +134,8 @@ class StatedParser:
         self.stated = Stated()
 
     def take(self, number: int, text: str) -> None:
-        """Look for statements in one line. Of several statements of a setting the first counts; all pools are kept."""
-        # Looking for the words first is many times faster on lines that have none.
+        """Look for statements in one line. A setting's first statement counts, but all statements of pools are kept."""
+        # For lines without any of the words this is many times faster than the patterns.
         lowered = text.lower()
         if len(text) > 1000 or not any(word in lowered for word in _WORDS):
             return
@@ -159,7 +160,7 @@ class StatedParser:
             stated.page_size_bytes, stated.page_size_place = parse_lenient_bytes(match["size"]), place
         for match in _RUNTIME.finditer(text) if any(word in lowered for word in _OF_RUNTIME) else ():
             if match["of"] or len(stated.runtimes_s) >= _MOST_STATED:
-                continue  # The time is that of a ramp-up or of another thing, not of the run.
+                continue  # The time is not the run's, but a ramp-up's, for example.
             runtime_s = int(match["time"]) * (60 if match["unit"].lower().startswith("m") else 1)
             stated.runtime_s = float(runtime_s) if stated.runtime_s is None else stated.runtime_s
             stated.runtimes_s.setdefault(runtime_s, place)
@@ -181,7 +182,8 @@ class StatedParser:
     def _pool(self, place: Place, match: re.Match[str]) -> None:
         sizes = [parse_lenient_bytes(part) for part in match["sizes"].split(",")]
         whole = tuple(size for size in sizes if size and size >= 5 * MIB)
-        # A status text has "Buffer pool size 65536" in pages. A setting without a unit is in bytes, so it is larger.
+        # The number may be one of pages: a status text has "Buffer pool size 65536". A setting without a unit is in
+        # bytes, and so larger.
         if not whole:
             return
         text = match["shares"] or ""

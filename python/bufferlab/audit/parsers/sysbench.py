@@ -1,9 +1,9 @@
 """Parses sysbench's report and its interval lines: versions 0.5 and 1.0, tests of SQL, cpu, memory and fileio.
 
 Follows sysbench 1.0.20, src/sysbench.c and src/lua/internal/sysbench.sql.lua, and its output. A report at a checkpoint
-counts since the checkpoint before, but its total time counts since the start. The same holds for the last report of a
-run with checkpoints. The lines of `sysbench.report_csv` have the seconds, threads, events per second, queries per
-second, and further numbers.
+counts since the checkpoint before, but its total time counts since the start. So does the last report of a run with
+checkpoints. The lines of `sysbench.report_csv` have the seconds, threads, events per second, queries per second, and
+further numbers.
 """
 
 from __future__ import annotations
@@ -54,13 +54,13 @@ class SysbenchParser(LoadParser):
     def __init__(self, file: str) -> None:
         super().__init__(file)
         self._whole: LoadRun | None = None
-        """The run to which reports at checkpoints are being added; `_open` is the report that is being read."""
+        """The run to which reports at checkpoints are added; `_open` is the report that is being read."""
         self._is_checkpoint = False
         self._in_parts: dict[int, int] = {}
-        """Place of a run in `_runs` -> number of reports that were added to it."""
+        """Index of a run in `_runs` -> number of reports that were added to it."""
 
     def named(self) -> Iterator[Problem]:
-        """Yield a problem for each run that lacks a part, and for runs in parts, whose percentiles are unknown."""
+        """Yield a problem for each run that lacks a part, and for runs of several reports, which lack percentiles."""
         self._break_off()
         yield from super().named()
         for at, parts in self._in_parts.items():
@@ -72,7 +72,7 @@ class SysbenchParser(LoadParser):
 
     @property
     def runs(self) -> list[LoadRun]:
-        """Return the runs that have a result. The run that is being read ends here."""
+        """End the run that is being read, and return the runs that have a result."""
         self._break_off()
         return super().runs
 
@@ -155,10 +155,11 @@ class SysbenchParser(LoadParser):
 
 
 def _add(whole: LoadRun, part: LoadRun) -> None:
-    """Add a report, which counts since the report before it, to its run, but for percentiles, which cannot be added."""
+    """Add a report, which counts since the one before it, to its run; drop percentiles, which cannot be added."""
     before_s, until_s = whole.seconds or 0.0, part.seconds
     if until_s is not None and part.per_s is not None:
-        # The rate of the run is the mean of its reports' rates, so that rules can compare it with the counts.
+        # The run's rate is the mean of its reports' rates weighted by time, so that rules can compare it with the
+        # counts.
         whole.per_s = ((whole.per_s or 0.0) * before_s + part.per_s * (until_s - before_s)) / (until_s or 1.0)
     whole.seconds = until_s if until_s is not None else whole.seconds
     whole.transactions = (whole.transactions or 0) + (part.transactions or 0)
@@ -172,7 +173,7 @@ def _add(whole: LoadRun, part: LoadRun) -> None:
 
 
 def _report(run: LoadRun, bare: str) -> bool:
-    """Take a line of the report into a run; return whether the line is one of the report."""
+    """Parse a line of the report into a run; return whether it is such a line."""
     if match := _THREADS.match(bare):
         run.clients = int(match[1])
     elif _RATE.match(bare):

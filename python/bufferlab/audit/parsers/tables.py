@@ -1,6 +1,6 @@
 """Finds tables in text: Markdown, tabs, CSV, or columns separated by spaces; joins the cells of several header rows.
 
-A row with an empty first cell continues the row above if it only has parts of cells ("(26.35%)"). Otherwise it repeats
+A row with an empty first cell continues the row above if it only has parts of cells ("(26.35%)"). Otherwise it shares
 the first cell of the row above. A column's header decides its role: throughput, requests per second, hit ratio, path
 to a free page. Tables with such columns become results: each row's setting, and its numbers by role. Tables with
 settings as columns are transposed.
@@ -51,10 +51,10 @@ _ROLES: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
         ("n", r"\b(?:n|runs|reps|repetitions)\b$"),
     )
 )
-#: Roles of which no results can be made without other roles; rules need them only together with others.
+#: Roles that rules use only together with other roles. A table that has no other roles gives no results.
 MEANINGLESS = {None, "mb_per_s", "spread", "n"}
 _ANY = re.compile("|".join(pattern.pattern for role, pattern in _ROLES if role not in MEANINGLESS), re.IGNORECASE)
-#: Every text that _ANY matches contains one of these words, in any case. They are a quick first test.
+#: Every text that _ANY matches contains one of these words, in upper or lower case. Looking for them first is quick.
 _WORDS = (
     "read",
     "write",
@@ -89,7 +89,7 @@ class TextTable:
     header: tuple[str, ...]
     rows: list[TableRow] = field(default_factory=list)
     lines: int = 0
-    """The number of lines of the table, rulers included."""
+    """The number of the table's lines, including lines that only draw rules."""
 
 
 class TableParser:
@@ -102,9 +102,9 @@ class TableParser:
         self.unread: list[Problem] = []
         """Rows that belong to a table and cannot be read."""
         self._endless = 0
-        """The number of the line if it has no newline, because it may be cut; else 0."""
+        """The number of the current line if it has no newline, so that it may be cut; else 0."""
         self._is_framed = self._is_unframed = False
-        """Whether the table's first row ends with a |; whether in such a table the last row does not."""
+        """Whether the table's first row ends with a |, and whether the last row of such a table does not."""
         self._kind = ""
         self._block: list[tuple[int, list[str]]] = []
         self._label = ""
@@ -112,7 +112,7 @@ class TableParser:
         """The number and text of the line before, which may be the head of a transposed table."""
 
     def take(self, number: int, text: str, label: str, *, is_endless: bool = False) -> None:
-        """Parse a line under a caption's label. A blank line ends the table; `is_endless` means without a newline."""
+        """Parse a line under a caption's label. A blank line ends the table. `is_endless`: the line has no newline."""
         self._endless = number if is_endless else 0
         if not text.isascii():
             text = _NO_BREAKS.sub("", text)
@@ -149,7 +149,7 @@ class TableParser:
             return None
         for kind in ("csv", "semicolons", "spaces"):
             head, cells = _cells_of(above[1], kind), _cells_of(text, kind)
-            # The corner cell may be empty. Then it is missing if spaces separate columns.
+            # The table's corner cell may be empty. In columns separated by spaces it is then missing.
             if kind == "spaces" and len(head) == len(cells) - 1:
                 head = ["", *head]
             if len(cells) < 2 or len(head) != len(cells) or role_of(cells[0]) in MEANINGLESS:
@@ -160,7 +160,7 @@ class TableParser:
         return None
 
     def close(self) -> None:
-        """End the table that is being read, and keep it in `tables` if it is one."""
+        """End the table that is being read, and keep it in `tables` if it really is a table."""
         block, kind, self._block, self._kind = self._block, self._kind, [], ""
         rulers, self._rulers = self._rulers, 0
         if len(block) < 2 or len(self.tables) >= MAX_TABLES:
@@ -208,9 +208,9 @@ def _unquoted(cell: str) -> str:
 
 
 def _split(text: str, kind: str, width: int) -> tuple[str, list[str]] | None:
-    """Return the kind of a line's separators, and its cells (none in a ruler); None if it belongs to no table.
+    """Return the kind of a line's separators, and its cells (none if it only draws a rule); None outside of a table.
 
-    `kind` and `width` are those of the table that has begun: its separators and its number of columns.
+    `kind` and `width` describe the table being read: its separators and its number of columns.
     """
     bare = text.strip()
     if not bare:
@@ -228,7 +228,7 @@ def _split(text: str, kind: str, width: int) -> tuple[str, list[str]] | None:
     for separated in ("semicolons", "csv"):
         if _SEPARATORS[separated] in bare and len(bare) < 2000 and kind in ("", separated):
             cells = _cells_of(bare, separated)
-            # In a row with semicolons, commas are decimal.
+            # In a row separated by semicolons, commas are decimal.
             is_head = _is_head(cells) if separated == "semicolons" or ";" not in bare else _known(cells) > 1
             if len(cells) > 1 and (width or is_head):
                 return separated, cells
@@ -270,7 +270,7 @@ def _spaced(bare: str, width: int) -> tuple[str, list[str]] | None:
 
 
 def _with_units(words: list[str], width: int) -> list[str]:
-    """Return the words of a row as cells; units are joined to the numbers before them until `width` cells are left."""
+    """Return the words of a row as cells. Units are joined to the numbers before them until `width` cells remain."""
     found: list[str] = []
     for at, word in enumerate(words):
         too_many = len(found) + len(words) - at > width
@@ -323,7 +323,7 @@ def _is_header(cells: list[str]) -> bool:
 
 
 def _joined(rows: list[list[str]], width: int) -> tuple[str, ...]:
-    """Return the header rows joined into one. A cell that spans columns counts for each with words in the next row."""
+    """Return the header rows joined into one. A cell that spans columns is added to each that has words below it."""
     names = [""] * width
     for place, row in enumerate(rows):
         last = place == len(rows) - 1
@@ -359,7 +359,7 @@ class ResultRow:
         return found[0] if found else None
 
     def each(self, role: str) -> tuple[Number, ...]:
-        """Return the numbers of a role, one for each run; without columns of runs only the first number."""
+        """Return a role's numbers, one for each run; only the first number if the table has no column for each run."""
         return self.runs.get(role) or self.values.get(role, ())[:1]
 
 
@@ -371,7 +371,7 @@ class ResultTable:
     setting_name: str
     rows: tuple[ResultRow, ...]
     unread: tuple[str, ...] = ()
-    """The message about columns that cannot be read."""
+    """The messages about columns that cannot be read."""
 
     @property
     def roles(self) -> set[str]:
@@ -399,7 +399,7 @@ def _turned(table: TextTable) -> tuple[tuple[str, ...], list[tuple[int, tuple[st
 def _results(place: Place, header: tuple[str, ...], rows: list[tuple[int, tuple[str, ...]]]) -> ResultTable | None:
     roles = [role_of(name) for name in header]
     if _is_measured(header, rows):
-        # No column has the setting, so the row's number names it.
+        # No column has the setting, so the row's number takes its place.
         header, roles = ("", *header), [None, *roles]
         rows = [(line, (f"row {at}", *cells)) for at, (line, cells) in enumerate(rows, start=1)]
     else:
@@ -430,7 +430,7 @@ _RUN = re.compile(r"(?:\b(?:runs?|reps?|repetition|repeat|trial|iteration|try)\b
 
 
 def _columns_of_runs(header: tuple[str, ...], roles: list[str | None], columns: Iterable[int]) -> dict[str, list[int]]:
-    """Return by role the columns whose heads differ only in the number of a run: "Run 1 TpmC", "Run 2 TpmC"."""
+    """Return role -> columns whose heads differ only in the number of a run: "Run 1 TpmC", "Run 2 TpmC"."""
     found: dict[str, list[int]] = {}
     for at in columns:
         if role := roles[at]:
@@ -449,7 +449,7 @@ def _mean(numbers: tuple[Number, ...]) -> Number:
 
 
 def _is_measured(header: tuple[str, ...], rows: list[tuple[int, tuple[str, ...]]]) -> bool:
-    """Return whether the first column, in which settings usually stand, has results."""
+    """Return whether the first column, which usually has settings, has results."""
     if not header or role_of(header[0]) in MEANINGLESS or not {*map(role_of, header[1:])} - MEANINGLESS:
         return False
     return all(cells and _NUMERIC.fullmatch(cells[0]) for _, cells in rows)

@@ -49,7 +49,7 @@ _HEADS = {
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """One interval line. Tuples are in the order of TYPES, times in ms. None: this form of a line lacks the number."""
+    """One interval line. Tuples are in the order of TYPES, times in ms. A number that the line's form lacks is None."""
 
     place: Place
     elapsed_s: int
@@ -59,12 +59,12 @@ class Interval:
     p99_ms: float | None = None
     late: tuple[int, ...] | None = None
     p90_ms: tuple[float, ...] | None = None
-    """The 90th percentile of each transaction type, a column of the older form; None in the newer form."""
+    """The 90th percentile of each transaction type; only the older form has it, the newer form None."""
 
 
 @dataclass(frozen=True, slots=True)
 class TransactionCounts:
-    """The line of raw results of one type: the numbers of transactions in time and late, of retries and failures."""
+    """The line of raw results of one type: how many transactions were in time, late, retried and failed."""
 
     success: int
     late: int
@@ -96,7 +96,7 @@ class CountedTransactions:
         return 60 * self.new_orders / self.seconds
 
     def seconds_behind(self, tpmc: float) -> float:
-        """Return the seconds by which these New-Orders must be divided to give this TpmC."""
+        """Return the duration, in seconds, for which this number of New-Orders gives this TpmC."""
         return 60 * self.new_orders / tpmc
 
 
@@ -129,7 +129,7 @@ class TpccLog:
 
     @property
     def spacing_s(self) -> int | None:
-        """Return the seconds from one interval line to the next: the smallest step; None with fewer than two lines."""
+        """Return the seconds from one interval line to the next (the smallest step); None with fewer than two lines."""
         times = sorted({interval.elapsed_s for interval in self.intervals})
         return min((b - a for a, b in pairwise(times)), default=None)
 
@@ -144,7 +144,7 @@ class TpccLog:
             return None
         times = sorted(interval.elapsed_s for interval in self.intervals)
         whole = range(step, times[-1] + 1, step)
-        # Compare lengths first: with a misread time the list of `whole` would not fit into memory.
+        # Compare lengths first: with a misread time, `list(whole)` would not fit into memory.
         return times[-1] if len(times) == len(whole) and times == list(whole) else None
 
     @property
@@ -155,20 +155,20 @@ class TpccLog:
         return covered if covered == window else None
 
     def slack(self, total: int) -> float:
-        """Return the most by which two counts of the same `total` transactions may differ.
+        """Return the largest difference that two sound counts of the same `total` transactions may have.
 
-        The program adds to its totals without a lock, and it goes on counting for a moment after the last line.
+        tpcc-mysql adds to its totals without a lock, and goes on counting for a moment after the last line.
         """
         return max(0.005 * total, 2 * self.parameters.get("connection", 8))
 
     @property
     def is_measured(self) -> bool:
-        """Return whether the log has numbers of a run, and not only its parameters."""
+        """Return whether the log has numbers of a run, not only parameters."""
         return bool(self.intervals or self.raw or self.summed or self.mix or self.response) or self.tpmc is not None
 
     @property
     def counted(self) -> CountedTransactions | None:
-        """Return the New-Orders and their seconds, by raw results, sums or complete interval lines.
+        """Return the New-Orders and their seconds, from the raw results, the sums, or complete interval lines.
 
         The result is None if the log has none of the three, or no seconds.
         """
@@ -178,7 +178,7 @@ class TpccLog:
             totals.append(lines)
         if not totals:
             return None
-        # Of three values take the middle one: it is right even if one of them is wrong.
+        # Take the middle one of three values: it is right even if one of them is wrong.
         total = median_low(totals) if len(totals) > 2 else totals[0]
         if covered and abs(lines - total) <= self.slack(total):
             return CountedTransactions(total, covered)
@@ -197,7 +197,7 @@ class TpccParser:
 
     @property
     def logs(self) -> list[TpccLog]:
-        """Return the runs found so far; pieces of one run whose lines are in a wrong order are joined."""
+        """Return the runs found so far. Parts of one run that the file has in a wrong order are joined."""
         found: list[TpccLog] = []
         pieces: list[TpccLog] = []
         for log in self._logs:
@@ -250,7 +250,7 @@ class TpccParser:
             return True
         if match := _CHECK.match(text):
             log = self._log(place)
-            # Only percentages of the transaction mix have their limit in parentheses behind them.
+            # Only percentages of the transaction mix are followed by their limit in parentheses.
             (log.mix if match[3] else log.response)[match[1]] = ResponseCheck(place, float(match[2]), match[4] == "OK")
             return True
         if match := _TPMC.match(text):
@@ -270,7 +270,7 @@ class TpccParser:
 
 
 def _joined(pieces: list[TpccLog]) -> list[TpccLog]:
-    """Return one log if the pieces together have each interval line exactly once, else the pieces themselves."""
+    """Return one joined log if the pieces together have each interval line exactly once; else return the pieces."""
     lines = [interval for log in pieces for interval in log.intervals]
     times = sorted(interval.elapsed_s for interval in lines)
     if len(pieces) < 2 or len(times) < _ENOUGH_TO_JOIN or len({b - a for a, b in pairwise(times)}) > 1:

@@ -1,6 +1,6 @@
 """Rules about block traces as blkparse prints them, and the counts of each device in a trace.
 
-The counts are of requests and bytes, in total and for each operation of the program that asked for them.
+The counts are numbers of requests and bytes, in total and per operation of the program that caused them.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from bufferlab.units import MIB
 
 #: The least share of reads that begin inside a page for a finding.
 _SHARE = 0.2
-#: Unreadable lines at most this many lines apart are listed as one range: a broken event may take several lines, and
-#: not each of them is recognised as a part of an event.
+#: Unreadable lines at most this many lines apart are listed as one range: a broken event may take several lines, not
+#: all of which are recognised as parts of it.
 _REACH = 4
 _MOST_LISTED = 12
 
 
 def thousands_of_kib(case: Case) -> Iterator[AuditFinding]:
-    """Find sizes that blkparse prints in "MiB", which are thousands of KiB, so sizes per request come out 2.4 % off.
+    """Find sizes that blkparse prints in "MiB" but are thousands of KiB, so that sizes per request are wrong by 2.4 %.
 
-    Source: `size_cnv` in blkparse.c, which divides numbers above a million by 1,000, in any unit. So its K of requests
-    is a thousand.
+    Source: `size_cnv` in blkparse.c divides numbers above a million by 1,000, in any unit. So a K of requests is a
+    thousand.
 
     Yield one finding for each trace with such a size.
     """
@@ -45,13 +45,13 @@ def thousands_of_kib(case: Case) -> Iterator[AuditFinding]:
 
 
 def span(bounds: tuple[float, float], decimals: int, unit: float = 1) -> str:
-    """Return two bounds of a number as text, divided by `unit`: "1.25 to 1.26", or "1.25" if they print alike."""
+    """Return two bounds of a number as text, divided by `unit`: "1.25 to 1.26", or "1.25" if both print the same."""
     low, high = (f"{bound / unit:,.{decimals}f}" for bound in bounds)
     return low if low == high else f"{low} to {high}"
 
 
 def off_page_reads(case: Case) -> Iterator[AuditFinding]:
-    """Find reads that begin inside a page. Nearly each of them touches one page more than its size needs.
+    """Find reads that begin inside a page. Almost every such read touches one page more than its size needs.
 
     A buffered read of n sectors at a random sector touches 1 + (n - 1) / 8 pages of 4 KiB on average. Without
     read-ahead each page is one request. So reads of 8 KiB take 2.875 requests, and reads of 16 KiB take 4.875.
@@ -77,10 +77,10 @@ def off_page_reads(case: Case) -> Iterator[AuditFinding]:
 
 
 def queued_only(case: Case) -> Iterator[AuditFinding]:
-    """Find traces of a stacked device, which queues and splits requests that only the disks below it complete.
+    """Find traces of a stacked device: it queues and splits requests, but only the disks below it complete them.
 
-    md and device mapper hand bios down to their members. Only the members' traces have the events D (issued) and C
-    (completed), and so latencies.
+    md and device mapper pass bios down to their members. Only the members' traces have the events D (issued) and C
+    (completed), from which latencies follow.
 
     Yield one finding for each device on which no request was completed.
     """
@@ -131,7 +131,7 @@ def _ranges(numbers: Sequence[int]) -> list[str]:
 
 @dataclass(frozen=True)
 class DeviceCounts:
-    """The counts of one device and direction in a trace; ranges, because blkparse may print only leading digits."""
+    """The counts of one device and direction in a trace, as ranges: blkparse may print only leading digits."""
 
     trace: BlockTraceText
     device: str
@@ -149,7 +149,7 @@ class DeviceCounts:
     remaps: int | None
     merges: Range
     unplugs: int | None
-    """The unplugs of the device, reads and writes together; None in its second row."""
+    """The unplugs of the device, for reads and writes together; None in the device's second row."""
     is_counted: bool
     """Whether the counts come from the lines of events, not from the counters at the trace's end."""
     is_told_apart: bool
@@ -159,7 +159,7 @@ class DeviceCounts:
     def name(self) -> str:
         """Return the name of the row in a table: the trace, the device, and the direction if needed."""
         place = self.trace.place
-        # The direction of a trace with only reads is not named, because most traces are made for reads.
+        # Reads are the usual case: the name of a device that has only reads does not mention them.
         side = f", {self.side}s" if self.is_told_apart or self.side == "write" else ""
         return f"{place.label or Path(place.file).name}, {self.device}{side}"
 
@@ -177,7 +177,7 @@ class DeviceCounts:
 
     @property
     def amplification(self) -> tuple[float, float] | None:
-        """Return the bounds of the bytes moved by the device per byte that the program asked for.
+        """Return the bounds of the bytes that the device moved per byte that the program asked for.
 
         The result is None if the text does not state the operations and their size.
         """
@@ -189,8 +189,8 @@ class DeviceCounts:
 def device_counts(case: Case) -> Iterator[DeviceCounts]:
     """Yield the counts of every device of every trace, reads before writes.
 
-    A direction without a request has no counts, except for reads of a device without any request. The counts come from
-    the counters at the trace's end if it has any, else from its lines of events.
+    A direction without requests is left out, except the reads of a device without any request. The counts come from the
+    counters at the trace's end if it has any, else from its events.
     """
     for trace in case.traces():
         yield from _of_summaries(trace) if trace.summaries else _of_lines(trace)
@@ -209,7 +209,8 @@ def _of_summaries(trace: BlockTraceText) -> Iterator[DeviceCounts]:
         unplugs = get("IO unplugs") + get("Timer unplugs")
         # If the text is cut off before the completed requests, assume that there were some.
         is_completed = "Reads Completed" not in counters or any(get(f"{side}s Completed").high for side in sides)
-        # If no request reached a driver, all events but unplugs are queued requests and splits. Their number is exact.
+        # If no request reached a driver, all events except unplugs are queued requests and splits, so their number is
+        # exact.
         known = trace.events.get(name)
         splits: Range | None = None
         both = get("Reads Queued") + get("Writes Queued")

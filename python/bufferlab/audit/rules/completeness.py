@@ -11,7 +11,7 @@ from bufferlab.audit.parsers.captions import Place
 from bufferlab.audit.parsers.read import FileEvidence
 from bufferlab.chapter.words import plural
 
-#: A log with fewer lines, or with a larger share of gaps, is taken for an excerpt made on purpose.
+#: A log with fewer lines, or with a larger share of gaps, is taken for a deliberate excerpt.
 _ENOUGH_LINES = 6
 _MOST_GAPS = 0.2
 _MOST_LISTED = 12
@@ -57,7 +57,7 @@ def _gaps(program: str, lines: Sequence[_Line]) -> Iterator[AuditFinding]:
 
 
 def same_file_twice(case: Case) -> Iterator[AuditFinding]:
-    """Find files with the same text in every line: one measurement that is given for two runs.
+    """Find files with exactly the same lines: one measurement that was given for two runs.
 
     Yield a finding for each such text.
     """

@@ -18,15 +18,15 @@ _RATES = ("reads_per_s", "creates_per_s", "writes_per_s")
 
 
 def idle_rates(case: Case) -> Iterator[AuditFinding]:
-    """Find "0.00 reads/s" in the status text although its counter of reads rose: such rates cannot be used.
+    """Find "0.00 reads/s" in the status text although its counter of reads rose. Such rates cannot be used.
 
-    The rates cover the time since the previous printout, which any client may have asked for (`buf_refresh_io_stats`).
-    The counters are totals since the server's start.
+    The rates cover the time since the previous printout, which any client may have requested
+    (`buf_refresh_io_stats`). The counters are totals since the server's start.
 
     Yield one finding for each file with such a printout.
     """
     for runs in case.runs_by_file.values():
-        # A run whose count of reads falls is left out: a printout is of another server, or was misread.
+        # Leave out runs whose count of reads falls: a printout is from another server, or was misread.
         level = [run for run in runs if all(name != "pages_read" for *_, name in _falls(run))]
         found = [(run, segment) for run in level for segment in run.segments() if _idle(segment)]
         if not found:
@@ -50,7 +50,7 @@ def idle_rates(case: Case) -> Iterator[AuditFinding]:
 
 
 def _idle(segment: CounterRates) -> bool:
-    """Return whether the later printout says 0 reads, creates and writes per second, although pages were read."""
+    """Return whether the later printout has 0 reads, creates and writes per second, although pages were read."""
     fields = segment.end.fields
     printed = [fields[name] for name in _RATES if name in fields]
     return segment.read_per_s > 0.005 and "reads_per_s" in fields and not any(printed)
@@ -79,7 +79,7 @@ _GROWING = {
 _MOST_NAMES = 12
 
 _Fall = tuple[StatusDump, StatusDump, str]
-"""The printout with the smaller value, the printout before it in time, and the counter's name."""
+"""The printout with the smaller value of a counter, the printout before it in time, and the counter's name."""
 
 
 def counters_fall(case: Case) -> Iterator[AuditFinding]:
@@ -156,7 +156,7 @@ def _counters_fall_finding(run: RunEvidence, found: list[_Fall]) -> AuditFinding
     )
 
 
-#: Counts of one printout may contradict each other by this share, because the server works while it takes them.
+#: Counts of one printout may contradict each other by this share, because they change while the server reads them.
 _MOVED = 0.01
 
 
@@ -177,7 +177,7 @@ _TooMany = tuple[StatusDump, str, float, str, float]
 def _too_many(dump: StatusDump) -> Iterator[_TooMany]:
     fields = dump.fields
     free, there = fields.get("free_buffers"), fields.get("database_pages")
-    # Pages that are kept only in compressed form have no frame. So the pool may hold more pages than it has frames.
+    # A page kept only in compressed form has no frame of its own. So the pool may hold more pages than frames.
     if free is not None and there is not None and not fields.get("unzip_lru_pages"):
         yield from _above(dump, "free buffers and database pages", free + there, "Buffer pool size", "pool_pages")
     for part, name in (("Modified db pages", "modified_pages"), ("Old database pages", "old_database_pages")):
@@ -211,7 +211,7 @@ _COUNTERS = {
     "os_writes": "OS file writes",
 }
 _ROLES = ("reads_per_s", "writes_per_s", "iops")
-#: The least value of a counter that is looked for in tables: smaller numbers may agree with one by chance.
+#: The smallest counter to look for in tables: numbers below this may equal a counter by chance.
 _BY_CHANCE = 10_000
 _ENOUGH_ROWS = 3
 #: More reads per New-Order than this are impossible: a New-Order and its 1.3 other transactions touch 600 to 900 pages.
@@ -226,10 +226,10 @@ _Match = tuple[ResultRow, Number, RunEvidence, StatusDump, str]
 
 
 def counters_as_rates(case: Case) -> Iterator[AuditFinding]:
-    """Find counters since the start of the server that stand in a column of rates.
+    """Find counters since the server's start in a column of rates.
 
-    Yield a finding for each table with a number that is a printout's counter, that grows evenly with time, or that is
-    too large for reads per second.
+    Yield a finding for each table with a number that equals a printout's counter, grows evenly with time, or is too
+    large for reads per second.
     """
     counters = _counters(case)
     for table in case.tables():
@@ -241,7 +241,7 @@ def counters_as_rates(case: Case) -> Iterator[AuditFinding]:
 
 
 def _counters(case: Case) -> dict[float, tuple[RunEvidence, StatusDump, str]]:
-    """Return the values of counters that are at least _BY_CHANCE, each with its run, printout and field."""
+    """Return value -> (run, printout, field) for each counter of at least _BY_CHANCE."""
     return {
         value: (run, dump, field)
         for run in case.runs
@@ -310,7 +310,7 @@ def _seconds(table: ResultTable, row: ResultRow) -> int | None:
 
 
 def _beyond(table: ResultTable) -> AuditFinding | None:
-    """Return a finding for the first row with more reads per New-Order than transactions can touch pages."""
+    """Return a finding for the first row with more reads per New-Order than the pages that transactions can touch."""
     for row in table.rows:
         tpmc, reads = row.first("tpmc"), row.first("reads_per_s")
         if tpmc is None or reads is None or not tpmc.value:
@@ -333,7 +333,7 @@ _Back = tuple[Place, str, str, int]
 
 
 def time_order(case: Case) -> Iterator[AuditFinding]:
-    """Find interval lines, status printouts and events of a block trace that stand below later ones.
+    """Find interval lines, status printouts and block-trace events that come after later ones in the file.
 
     Yield a finding for each log, each load run, each run's printouts and each trace in which time runs backwards.
     """

@@ -1,6 +1,6 @@
-"""Rules about iostat: samples against counters, the average since the boot, and columns against each other.
+"""Rules about iostat: samples against the server's counters, the average since boot, columns against each other.
 
-Columns follow from others: bytes/s = requests/s x size, and by Little's law queue = sum of requests/s x wait.
+Some columns follow from others: bytes/s = requests/s x size, and by Little's law queue = sum of requests/s x wait.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from bufferlab.units import format_percent
 
 #: Samples whose mean is within 10 % of the counters are not misleading.
 _NEAR = 0.10
-#: The error of the seconds between two printouts: one second at either end.
+#: The maximum error of the seconds between two printouts: one second at each end.
 _CLOCK_S = 2.0
 
 
@@ -43,9 +43,10 @@ class Sampled:
 def spot_samples(case: Case) -> Iterator[AuditFinding]:
     """Compare one-second samples of iostat with the cumulative counters of the status text between the same times.
 
-    Counters hold every read of the run, samples only those of a few seconds. If both are given, the counters are right.
+    Counters include every read of the run, samples only those of a few seconds. If both are given, the counters are
+    right.
 
-    Yield one finding for each file whose samples miss the counters, or show a trend that the counters do not.
+    Yield one finding for each file whose samples differ from the counters, or show a trend that the counters lack.
     """
     for runs in case.runs_by_file.values():
         sampled = [found for run in runs if (found := sampled_of(run))]
@@ -57,7 +58,7 @@ def spot_samples(case: Case) -> Iterator[AuditFinding]:
 
 
 def sampled_of(run: RunEvidence) -> Sampled | None:
-    """Return the samples of a run with its counters; None without counters, or with fewer than two samples."""
+    """Return a run's samples and counters; None without counters, or with fewer than two samples."""
     rates = run.rates()
     spots = tuple(row.reads_per_s for row in run.spots() if row.reads_per_s is not None)
     return Sampled(run, rates, spots) if rates and rates.read_per_s and len(spots) > 1 else None
@@ -119,19 +120,19 @@ def _signed(ratio: float) -> str:
     return f"{'−' if ratio < 0 else '+'}{format_percent(abs(ratio))}"
 
 
-#: The most reports of a stream that are too few to find an odd one: with two, either may be odd.
+#: Streams with at most this many reports are too short to find an odd one: of two, either may be odd.
 _ENOUGH_REPORTS = 2
 #: A first report that differs from the others by less than this factor is not misleading.
 _TIMES_OFF = 1.5
-#: A first report less than this factor from the others may have been halved by a load that began in it. Its distance
-#: counts as this many times smaller.
+#: If the first report differs from the others by less than this factor, a load that began during it may be the cause.
+#: Then its distance is divided by this factor.
 _TIMES_OF_A_START = 2.0
 _CHANCE = 0.01
 #: Devices and columns with a smaller share of all requests are not judged.
 _LEAST_SHARE = 0.05
 _COLUMNS = {"r/s": "reads", "w/s": "writes", "tps": "transfers", "bi": "kib_read", "bo": "kib_written"}
 _UNITS = {"bi": "KiB/s (bi)", "bo": "KiB/s (bo)"}
-#: The least reports of a lasting level. A level of fewer reports is a burst or a pause.
+#: The least number of reports of a lasting level. Fewer reports are a burst or a pause.
 _LASTING_REPORTS = 3
 _MOST_LEAPS = 50
 
@@ -140,10 +141,10 @@ def boot_average(case: Case) -> Iterator[AuditFinding]:
     """Find first reports of iostat that are averages since the system was started (iostat(1)).
 
     With -y iostat leaves that average out, but the text does not show whether -y was given. So a first report is
-    suspected if it is the only one, or if it is far outside the scatter of the other reports in its stream. Reports
-    after the first lasting change of level do not count.
+    suspected if it is the only one, or if it is far outside the scatter of its stream's other reports. Reports after
+    the first lasting change of level are ignored.
 
-    Yield one finding for each stream whose first report is not like the others.
+    Yield one finding for each stream whose first report does not fit the others.
     """
     for reports in streams(case):
         found = _first_alone(reports[0]) if len(reports) == 1 else _first_odd(reports)
@@ -152,7 +153,7 @@ def boot_average(case: Case) -> Iterator[AuditFinding]:
 
 
 def streams(case: Case) -> Iterator[list[IostatReport]]:
-    """Yield the streams of all files that may begin with an average: the reports after one banner of iostat."""
+    """Yield the streams (the reports after one banner of iostat) of all files that may begin with an average."""
     for evidence in case.files:
         streams: dict[int, list[IostatReport]] = {}
         for report in evidence.reports:
@@ -162,7 +163,7 @@ def streams(case: Case) -> Iterator[list[IostatReport]]:
 
 @dataclass(frozen=True)
 class _Column:
-    """A column of a device: the number of the first report, and the numbers of all other reports."""
+    """A device's column: its number in the first report, and its numbers in all other reports."""
 
     device: str
     name: str
@@ -190,7 +191,7 @@ def _head(report: IostatReport) -> str:
 
 
 def _first_odd(reports: list[IostatReport]) -> AuditFinding | None:
-    """Return a finding for the busiest device and column in which the first report is unlike the others, or None.
+    """Return a finding for the busiest device and column whose first report does not fit the others, or None.
 
     Of n tested columns, the k-th smallest probability must be at most k/n of 1 % (Simes' test).
     """
@@ -211,7 +212,7 @@ def _busy_columns(reports: list[IostatReport]) -> list[_Column]:
     for device in names:
         for name in _COLUMNS:
             if name in reports[0].devices[device].columns:
-                # -z leaves out idle devices.
+                # With -z iostat leaves out idle devices.
                 values = [row.columns.get(name, 0.0) if (row := one.devices.get(device)) else 0.0 for one in reports]
                 found.append(_Column(device, name, values[0], tuple(values[1:])))
     total = sum(column.first + sum(column.rest) for column in found)
@@ -230,7 +231,7 @@ def _busy_columns(reports: list[IostatReport]) -> list[_Column]:
 
 
 def _level(rest: tuple[float, ...]) -> tuple[float, ...]:
-    """Return the numbers before the first lasting change of level, after which no number is like the earlier ones."""
+    """Return the numbers before the first lasting change of level, after which no number fits the earlier ones."""
     end, leaps = _ENOUGH_REPORTS, 0
     while end <= len(rest) - _LASTING_REPORTS and leaps < _MOST_LEAPS:
         low, high = ((min(rest[:end]) + 1) / _TIMES_OFF, (max(rest[:end]) + 1) * _TIMES_OFF)
@@ -242,10 +243,10 @@ def _level(rest: tuple[float, ...]) -> tuple[float, ...]:
 
 
 def _chance(first: float, level: tuple[float, ...]) -> float:
-    """Return the probability that another number of this level is as far away as `first`.
+    """Return the probability that a further number of this level would be as far from it as `first`.
 
-    It is 1 for a number within the level's range. Otherwise it is the larger of two probabilities, by the numbers and
-    by their logarithms, because bursts make one of the two distributions skew.
+    It is 1 for a number within the level's range. Otherwise it is the larger of two probabilities, from the numbers and
+    from their logarithms, because bursts make one of the two distributions skew.
     """
     usual = mean(level)
     times = (max(first, usual) + 1) / (min(first, usual) + 1)
@@ -285,7 +286,7 @@ def _first_odd_finding(report: IostatReport, column: _Column, level: tuple[float
     )
 
 
-#: The sectors of 512 bytes in a KiB: columns of kilobytes that hold sectors are too large by this factor.
+#: The number of 512-byte sectors in a KiB: columns of kilobytes that hold sectors are too large by this factor.
 _RATIO = 2.0
 #: The largest relative rounding error of a row that is judged, and the tolerance for its numbers.
 _KNOWN = 0.03
@@ -295,7 +296,7 @@ _Seen = tuple[IostatReport, str, str, float, float]
 
 
 def sectors_as_kib(case: Case) -> Iterator[AuditFinding]:
-    """Find columns of kilobytes that hold sectors of 512 bytes: numbers twice as large as requests/s x size.
+    """Find columns of kilobytes that hold 512-byte sectors: their numbers are twice requests/s x size.
 
     iostat computes r/s, rkB/s and rareq-sz from the same counters. Older versions print sizes (avgrq-sz) in sectors.
 
@@ -308,7 +309,7 @@ def sectors_as_kib(case: Case) -> Iterator[AuditFinding]:
 
 
 def by_column(case: Case) -> Iterator[list[_Seen]]:
-    """Yield the rows of each file's columns of bytes per second, each with the number by requests/s x size."""
+    """Yield the rows of each file's columns of bytes per second, each with the number that requests/s x size gives."""
     for evidence in case.files:
         columns: dict[str, list[_Seen]] = {}
         for report in evidence.reports:
@@ -357,7 +358,7 @@ def _sectors_as_kib_finding(found: list[_Seen], rows: int) -> AuditFinding:
 
 
 def request_sizes(case: Case) -> Iterator[AuditFinding]:
-    """Find bytes per second that differ from requests/s x size by another factor than two, which is a sector's.
+    """Find bytes per second that differ from requests/s x size, except by the factor two, which means sectors.
 
     Yield a finding for each column with such rows.
     """
@@ -380,13 +381,13 @@ def _request_sizes_finding(found: list[_Seen], rows: int) -> AuditFinding:
     )
 
 
-#: The largest %util that is possible, because a request that began before the interval is counted in whole. Above it a
+#: The largest possible %util: a request that began before the interval is counted with its whole time. Above this a
 #: clock or a digit is wrong.
 _MOST_BUSY = 105.0
 
 
 def busy_above_whole(case: Case) -> Iterator[AuditFinding]:
-    """Find devices that were busy for more than the whole time.
+    """Find devices that were busy for more than 100 % of the time.
 
     Yield a finding for each file with such rows.
     """
@@ -414,16 +415,16 @@ _LEAST_QUEUE = 0.1
 _KINDS = (("r/s", "r_await"), ("w/s", "w_await"), ("d/s", "d_await"), ("f/s", "f_await"))
 
 _Queue = tuple[IostatReport, str, float, float]
-"""The report, the device, the queue printed, and the queue by requests and waits."""
+"""The report, the device, the printed queue, and the queue that follows from requests and waits."""
 
 
 def littles_law(case: Case) -> Iterator[AuditFinding]:
     """Compare iostat's queue with the sum of requests/s x wait over reads, writes, discards and flushes (Little's law).
 
-    From Linux 5.7 on the kernel makes the queue from the times of ended requests (`diskstats_show` in block/genhd.c),
-    so both agree but for rounding. An older kernel counts requests in flight for the queue, and waits when requests
-    end. Then both agree over all lines, but not in each line. If a file has no column of flushes, the queue may be
-    longer than the sum.
+    From Linux 5.7 on the kernel computes the queue from the times of completed requests (`diskstats_show` in
+    block/genhd.c), so both agree except for rounding. An older kernel counts the queue from requests in flight, but
+    waits only when requests end. Then both agree over all lines, but not in each line. If a file has no column of
+    flushes, the queue may be longer than the sum.
 
     Yield a finding for each device with at least three lines that are off by more than 20 %.
     """
@@ -456,7 +457,7 @@ def queue(row: DeviceRow) -> tuple[float, float] | None:
     kinds = _KINDS if "r_await" in columns else (("tps", "await"),)
     known = [(columns.get(rate, 0.0), columns[wait]) for rate, wait in kinds if wait in columns]
     should = sum(rate * wait for rate, wait in known) / 1000
-    # Very short waits are printed with too few digits for the product.
+    # Very short waits are printed with too few digits for this product.
     doubt = sum(rate for rate, _ in known) * row.half_digit / 1000
     if max(said, should) < _LEAST_QUEUE or doubt > _LITTLE / 2 * max(said, should):
         return None

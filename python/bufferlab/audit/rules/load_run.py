@@ -10,10 +10,10 @@ from bufferlab.audit.parsers.load_run import Direction, LoadRun
 from bufferlab.chapter.words import plural
 from bufferlab.units import format_percent
 
-#: The tolerance for numbers by different clocks. Programs read a clock a moment before or after they count; on a busy
-#: machine sysbench's numbers differ by 3 %.
+#: The tolerance for numbers measured with different clocks. Programs read a clock a moment before or after they count;
+#: on a busy machine sysbench's numbers differ by 3 %.
 _CLOCKS = 0.05
-#: The tolerance for numbers by the same clock, which differ only by rounding.
+#: The tolerance for numbers measured with the same clock, which differ only by rounding.
 _ROUNDED = 0.005
 _LAST_DIGIT_PER_S = 0.011
 _LAST_DIGIT_MIB_S = 0.011
@@ -22,7 +22,7 @@ _LAST_DIGIT_MIB_S = 0.011
 _LEAST_TPM_PER_NOPM = 2.0
 
 _Sum = tuple[str, float, float]
-"""The name of a number, the number as printed, and the number that follows from others of the report."""
+"""The name of a number, the number as printed, and the number that follows from the report's other numbers."""
 
 
 def load_totals(case: Case) -> Iterator[AuditFinding]:
@@ -37,16 +37,16 @@ def load_totals(case: Case) -> Iterator[AuditFinding]:
 
 
 def _off(name: str, said: float | None, should: float | None, tolerance: float, step: float = 0.0) -> Iterator[_Sum]:
-    """Yield a number that differs from `should` by more than the tolerance (a share of it) plus `step`."""
+    """Yield a number that differs from `should` by more than `tolerance` times `should` plus `step`."""
     if said is not None and should is not None and abs(said - should) > tolerance * abs(should) + step:
         yield name, said, should
 
 
 def _off_rate(run: LoadRun, name: str, count: float, tolerance: float) -> Iterator[_Sum]:
-    """Yield the rate of a run if it is not `count` divided by the run's seconds, with or without connecting."""
+    """Yield a run's rate if it is not `count` divided by the run's seconds, with or without the time to connect."""
     if run.per_s is not None and run.seconds and run.counted_s:
         least, most = count / run.seconds, count / run.counted_s
-        # fio cuts its rates off after the whole number. go-tpc prints rates per minute with one decimal.
+        # fio cuts off the decimals of its rates. go-tpc prints rates per minute with one decimal.
         step = _LAST_DIGIT_PER_S if run.tool == "go-tpc" else 1.0
         yield from _off(name, run.per_s, min(max(run.per_s, least), most), tolerance, step)
 
@@ -91,11 +91,11 @@ def _kib(size_bytes: float | None) -> float | None:
 def _of_lines(run: LoadRun) -> Iterator[_Sum]:
     """Compare the sum of the interval lines with the run's rate.
 
-    If the lines end early, only a sum above the total is wrong, because the missing lines cannot be negative.
+    If the last lines are missing, only a sum above the total is wrong, because missing lines cannot be negative.
     """
     lines, seconds, per_s = run.intervals, run.seconds, run.per_s
     if run.cut and seconds:
-        # Lines of progress may follow the last report in the file.
+        # The file may have further lines of progress after the report.
         lines = [line for line in lines if line.end_s <= seconds * (1 + _CLOCKS)]
     if not lines or not seconds or per_s is None or (run.is_asked and run.lost):
         return
@@ -141,7 +141,7 @@ _SHORT_MS = 0.1
 
 
 def latency_order(case: Case) -> Iterator[AuditFinding]:
-    """Find latencies that are not in the order least, percentiles, greatest, and means outside of least and greatest.
+    """Find latencies that are not in the order least, percentiles, greatest, and means that are not between the ends.
 
     Yield a finding for each such run.
     """
@@ -177,10 +177,10 @@ def _latency_order_finding(run: LoadRun, wrong: tuple[tuple[str, float], tuple[s
 
 
 def in_flight(case: Case) -> Iterator[AuditFinding]:
-    """Find reports with more transactions in flight than clients: rate times mean latency, by Little's law.
+    """Find reports with more transactions in flight (rate x mean latency, by Little's law) than clients.
 
-    A client has one transaction at a time, a job of fio as many as its depth. Runs at a given rate are left out: their
-    transactions also wait for a client.
+    A client has one transaction at a time, a job of fio as many as its depth. Runs at a set rate are left out: their
+    latency includes the wait for a client.
 
     Yield a finding for each such run.
     """
@@ -192,7 +192,7 @@ def in_flight(case: Case) -> Iterator[AuditFinding]:
         if rate is None or mean_ms is None or not run.clients or run.paced:
             continue
         flying = rate * mean_ms / 1000
-        # A mean as printed has two or three decimals, so it may be off by its last digit.
+        # A printed mean has two or three decimals, so it may be wrong by its last digit.
         digit_ms = _LAST_DIGIT_MS if mean_ms == run.mean_ms else 0.0
         if flying > run.clients * (1 + 2 * _CLOCKS) + rate * digit_ms / 1000:
             yield _in_flight_finding(run, rate, mean_ms, flying)

@@ -18,7 +18,7 @@ _KINDS = (
 
 
 def minute_by_second(case: Case) -> Iterator[AuditFinding]:
-    """Find I/O per transaction that is a rate per second divided by TpmC, a rate per minute: it is 60 times too small.
+    """Find I/O per transaction computed as a rate per second divided by TpmC, a rate per minute: 60 times too small.
 
     Yield one finding for each table whose every value is rate / TpmC.
     """
@@ -36,7 +36,7 @@ _Pairs = tuple[str, list[tuple[ResultRow, Number, float]]]
 
 
 def _pairs(source: ResultTable, stated: ResultTable, noun: str, rate: str, roles: tuple[str, ...]) -> _Pairs | None:
-    """Return the noun with (row of the rates, stated number, right number) of each row whose number is rate / TpmC.
+    """Return `noun` with (row of the rates, stated number, right number) for each row whose number is rate / TpmC.
 
     The result is None unless there are two such rows, and none that contradicts it.
     """
@@ -56,7 +56,7 @@ def _pairs(source: ResultTable, stated: ResultTable, noun: str, rate: str, roles
         if abs(number.value - per_s.value / tpmc.value) > number.last_digit:
             return None
         if abs(number.value - 60 * per_s.value / tpmc.value) <= number.last_digit:
-            continue  # The number has so few digits that it may be right.
+            continue  # With so few digits the number may be right.
         found.append((row, number, 60 * per_s.value / tpmc.value))
     return (noun, found) if len(found) > 1 and any(number.value for _, number, _ in found) else None
 
@@ -92,7 +92,7 @@ def _minute_by_second_finding(stated: ResultTable, found: list[_Pairs]) -> Audit
     )
 
 
-#: Intervals of gets within 5 % of each other agree, because reads and TpmC are rounded too.
+#: Intervals of gets that are within 5 % of each other agree, because reads and TpmC are rounded too.
 _SLACK = 0.05
 
 
@@ -105,15 +105,15 @@ class Gets:
     low: float
     high: float | None
     reads: float
-    """The reads per New-Order, each of which may be counted as a get too."""
+    """The reads per New-Order. The server may count each of them as a get too."""
 
 
 def gets_per_new_order(case: Case) -> Iterator[AuditFinding]:
     """Find rows whose hit ratio, reads per second and TpmC give different page gets of one New-Order.
 
-    gets = (r/s * 60 / TpmC) / (1 - hit ratio) depends on the pool's size by the reads alone: MySQL, and MariaDB before
-    10.5, count a get for each read of a leaf page (`a_read_is_a_get`, docs/innodb-metrics.md). If rows differ by more,
-    one of the three numbers was taken at another time, or has a wrong name.
+    gets = (r/s * 60 / TpmC) / (1 - hit ratio) should not depend on the pool's size, except that MySQL, and MariaDB
+    before 10.5, count a further get for each read of a leaf page (`a_read_is_a_get`, docs/innodb-metrics.md). If rows
+    differ by more, one of the three numbers is from another time, or has a wrong name.
 
     Yield one finding for each table whose rows cannot have the same gets per New-Order.
     """
@@ -124,7 +124,7 @@ def gets_per_new_order(case: Case) -> Iterator[AuditFinding]:
 
 
 def _are_apart(rows: list[Gets], *, reads_are_gets: bool) -> bool:
-    """Return whether no number of gets fits all rows; `reads_are_gets`: on a server that counts each read as a get."""
+    """Return whether no number of gets fits all rows. `reads_are_gets`: the server counts each read as a get too."""
     lows = [row.low - row.reads * reads_are_gets for row in rows]
     highs = [row.high - row.reads * reads_are_gets for row in rows if row.high is not None]
     return bool(highs) and max(lows) > (1 + _SLACK) * min(highs)
@@ -140,7 +140,7 @@ def gets_of(row: ResultRow) -> Gets | None:
         return None
     per_new_order = 60 * reads.value / tpmc.value
     miss = 1 - mean(hit.value for hit in hits) / 100
-    # The status text cuts off the misses' fraction, up to one digit. A ratio rounded by hand may be half a digit off.
+    # The status text rounds the misses down, by up to one digit. A ratio rounded by hand may be wrong by half a digit.
     digit = max(hit.last_digit for hit in hits) / 100 if max(hit.decimals for hit in hits) <= 1 else 0.0
     digit = min(digit, 0.001) or max(hit.last_digit for hit in hits) / 100
     least = miss - digit / 2
@@ -178,18 +178,18 @@ def _gets_per_new_order_finding(table: ResultTable, rows: list[Gets]) -> AuditFi
     )
 
 
-#: Misses whose interval is at most 12 % wide are known well enough.
+#: Misses whose interval is at most 12 % wide are known precisely enough.
 _WELL_KNOWN = 0.12
 
 
 def floored_hit_ratio(case: Case) -> Iterator[AuditFinding]:
     """Find hit rates of the status text that say little about misses, because they are whole numbers near 1000.
 
-    MySQL's status text rounds the misses down, MariaDB's rounds the hits down. Source: `buf_print_io_instance`. MySQL's
-    prints 1000 - (1000 * pages read / page gets) in whole numbers, MariaDB's from 10.2 on 1000 * (1 - pages read / page
-    gets).
+    MySQL's status text rounds the misses down, MariaDB's rounds the hits down. Source: `buf_print_io_instance` prints
+    1000 - (1000 * pages read / page gets) in whole numbers in MySQL, and 1000 * (1 - pages read / page gets) in MariaDB
+    from 10.2 on.
 
-    A ratio in a table is not judged, because it may have been cut off or rounded.
+    The rule does not judge a ratio in a table, because it may have been cut off or rounded.
 
     Yield one finding for each file with printouts, at its coarsest value.
     """
@@ -200,7 +200,7 @@ def floored_hit_ratio(case: Case) -> Iterator[AuditFinding]:
             for dump in evidence.dumps
             if (hit := dump.fields.get("hit_permille")) is not None
         ]
-        # A single printout without a log is not compared with anything, so its hit rate is not judged.
+        # A single printout without a log is compared with nothing, so its hit rate does no harm.
         if len(shown) > 1 or evidence.logs:
             yield from _coarsest(shown)
 

@@ -1,4 +1,4 @@
-"""Rules about tables of results: shares that do not add up, and a best value of single runs."""
+"""Rules about tables of results: shares that do not add up, and a best value that rests on single runs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from bufferlab.units import format_percent
 
 PATHS = ("free_list", "lru_scan", "single_page")
 _WORDS = {"free_list": "free list", "lru_scan": "LRU scan", "single_page": "single page"}
-#: Percentages with rounded digits may add up to 100 give or take this many percentage points.
+#: Rounded percentages may add up to 100 plus or minus this many percentage points.
 _ROUNDING_PERCENT = 0.5
 
 
@@ -24,8 +24,8 @@ def shares_of_what(case: Case) -> Iterator[AuditFinding]:
 
     The tables count the blocks that InnoDB allocated by path: from the free list (F), after an LRU scan (L), and after
     a single-page flush (P). `buf_LRU_get_free_block()` (storage/innobase/buf/buf0lru.cc) loops after a successful scan
-    or flush, and then takes the block from the free list. So a counter there counts every allocation: F includes L
-    and P.
+    or flush, and then takes the block from the free list. So a counter of the free list counts every allocation: F
+    includes L and P.
 
     Yield one finding for each table of paths whose shares do not add up to 100 %.
     """
@@ -47,7 +47,7 @@ def has_shares(table: ResultTable) -> bool:
 
 
 def _rounding_percent(row: ResultRow) -> float:
-    """Return by how many percentage points the rounding of a row's shares may move their sum."""
+    """Return by how many percentage points rounding may change the sum of a row's shares."""
     shares = [number for path in PATHS for number in row.values.get(path, ()) if number.percent]
     return max(_ROUNDING_PERCENT, sum(share.last_digit for share in shares) / 2)
 
@@ -86,13 +86,16 @@ def _counts_and_shares(row: ResultRow) -> dict[str, tuple[float, float]]:
 
 
 def _wholes(rows: list[_Row]) -> dict[str, float]:
-    """Return by path the count that its shares take for 100 %, over the sum of all paths' counts: the rows' median."""
+    """Return path -> the count that its shares take for 100 %, divided by the sum of all paths' counts.
+
+    The result is the median over the rows.
+    """
     ratios: dict[str, list[float]] = {}
     for _, both in rows:
         total = sum(count for count, _ in both.values())
         for path, (count, share) in both.items():
-            # The whole is known as well as the share, whose digits are few. So small shares and counts of zero are
-            # left out.
+            # The whole is only as precise as the share, which has few digits. So leave out small shares and counts of
+            # zero.
             if share >= 1 and min(count, total) > 0:
                 ratios.setdefault(path, []).append(100 * count / share / total)
     return {path: median(found) for path, found in ratios.items()}
@@ -143,10 +146,10 @@ class Throughputs:
 
 
 def single_runs(case: Case) -> Iterator[AuditFinding]:
-    """Find best settings from which other settings differ by no more than runs scatter.
+    """Find best settings that are better than other settings by no more than runs scatter.
 
-    The scatter is that of the runs' interval lines; without lines it is USUAL_SCATTER. Settings with several runs each
-    are compared by Welch's test.
+    The scatter is that of the runs' interval lines; without lines it is USUAL_SCATTER. Settings that each have several
+    runs are compared by Welch's test.
 
     Yield one finding for each file of runs and each table whose best setting is not resolved from another one.
     """
@@ -179,7 +182,7 @@ def throughputs(table: ResultTable) -> list[tuple[str, float]]:
 
 
 def throughput_role(table: ResultTable) -> str:
-    """Return the role of the table's column of throughput: "tpmc", or else "tps"."""
+    """Return the role of the table's throughput column: "tpmc", or else "tps"."""
     return "tpmc" if "tpmc" in table.roles else "tps"
 
 

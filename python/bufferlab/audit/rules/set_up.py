@@ -1,4 +1,4 @@
-"""Rules about the set-up: whether pool, page size, instances and load ran as a text states them."""
+"""Rules about the set-up: whether pool, page size, instances and load were as a text states them."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from bufferlab.audit.parsers.tables import ResultTable
 from bufferlab.chapter.words import plural
 from bufferlab.units import GIB, MIB, format_bytes, format_percent
 
-#: A pool within 3 % of the size asked for may be rounded.
+#: A pool within 3 % of the size asked for may just be rounded.
 _TOLERANCE = 0.03
 #: The same for MariaDB, which puts the descriptors of pages into the pool: with small pages they take 6 % of it.
 _DESCRIPTORS = 0.07
 
 
 def pool_asked(case: Case) -> Iterator[AuditFinding]:
-    """Find pools that ran with another size than was asked for, by the pages that the status text shows.
+    """Find pools whose size differs from the one asked for, according to the pages in the status text.
 
     InnoDB rounds up to a multiple of chunk size (128 MiB unless set) x instances: `buf_pool_size_align` in MySQL 5.7.5
     and later.
@@ -153,7 +153,7 @@ def _said(run: RunEvidence) -> int | None:
 
 
 def _shown(dump: StatusDump, said: int | None) -> int | None:
-    """Return the number of instances in a printout; None if the printout is cut off and does not contradict `said`."""
+    """Return the number of instances in a printout; None if it is cut off and does not contradict `said`."""
     sections = len(dump.instances)
     if dump.whole and "pool_pages" in dump.fields:
         return max(sections, 1)
@@ -176,15 +176,16 @@ _Said = tuple[str, dict[int, Place], int, str]
 """(parameter's name, stated number -> place of the statement, number that ran, place in the output that shows it)."""
 
 
-#: A load generator ends with its last transactions. So the printed time may be off the time asked for by 5 % and 2 s.
+#: A load generator waits for its last transactions. So the printed time may differ from the time asked for by 5 % plus
+#: 2 s.
 _CLOCKS, _SLOW_END_S = 0.05, 2.0
 
 
 def set_up_said(case: Case) -> Iterator[AuditFinding]:
-    """Yield a finding for each run of the load's program whose output has other parameters than the text states.
+    """Yield a finding for each run whose load program printed other parameters than the text states.
 
-    The parameters are warehouses, connections and seconds. A text may state settings of several runs. It contradicts a
-    run if none of the stated numbers is the run's.
+    The parameters are warehouses, connections and seconds. A text may state the settings of several runs. It
+    contradicts a run if none of the stated numbers is the run's.
     """
     for run in case.runs:
         wrong = [one for one in parameters(run) if one[1] and one[2] not in one[1]]
@@ -216,7 +217,7 @@ def parameters(run: RunEvidence) -> Iterator[_Said]:
 
 
 def _seconds_of_loads(run: RunEvidence) -> Iterator[_Said]:
-    """Yield the seconds of the load generator that ran for a stated time, else of the longest; others may warm up."""
+    """Yield the seconds of a load generator that ran for a stated time, else of the longest one; others may warm up."""
     said = run.stated.runtimes_s
     ran = sorted(((load.seconds, load) for load in run.loads if load.seconds and not load.cut), key=lambda one: -one[0])
     alike = [(one, load) for seconds, load in ran for one in said if abs(seconds - one) <= _CLOCKS * one + _SLOW_END_S]
@@ -249,21 +250,21 @@ _INSTANCES_FROM_1_GIB = 8
 
 @dataclass(frozen=True)
 class Ran:
-    """A pool's size as asked for, and as the server rounds it."""
+    """A pool's size as asked for, and as the server rounds it up."""
 
     asked_bytes: int
     run_bytes: int
     instances: int
     share: float | None
-    """The size that ran, as a share of the database; None if the text states no share."""
+    """The rounded size as a share of the database; None if the text states no share."""
 
 
 def rounded_sizes(case: Case) -> Iterator[AuditFinding]:
-    """Find pool sizes in a table that a server with chunks rounds up, so that rows ran at other sizes than named.
+    """Find pool sizes in a table that a server with chunks rounds up, so that rows ran with other pools than named.
 
     Source: `buf_pool_size_align` and `innodb_buffer_pool_instances` in MySQL 5.7 to 8.0 (MariaDB 10.2 to 10.7). Sizes
-    are multiples of chunk size (128 MiB) x instances. A pool below 1 GiB has one instance, a larger one eight by
-    default. Each instance has its page cleaner and scan depth.
+    are multiples of chunk size (128 MiB) x instances. A pool below 1 GiB has one instance, a larger pool by default
+    eight. Each instance has its own page cleaner and scan depth.
 
     Yield one finding for each list of sizes of which the server rounds at least one.
     """
@@ -276,7 +277,7 @@ def rounded_sizes(case: Case) -> Iterator[AuditFinding]:
 def size_lists(evidence: FileEvidence) -> Iterator[tuple[Place, list[Ran]]]:
     """Yield the pool sizes that name a table's rows, else the set-up's list, each with its place.
 
-    Nothing is yielded if a status text shows the real sizes.
+    It yields nothing if a status text shows the real sizes.
     """
     if any("pool_pages" in dump.fields for dump in evidence.dumps):
         return
@@ -293,14 +294,14 @@ def size_lists(evidence: FileEvidence) -> Iterator[tuple[Place, list[Ran]]]:
 
 
 def named_by_pools(evidence: FileEvidence, table: ResultTable) -> bool:
-    """Return whether a table's rows are named by pool sizes, and its server rounds pools to chunks."""
+    """Return whether a table's rows are named by pool sizes that its server rounds up to chunks."""
     name = table.setting_name.lower()
     is_pool = "pool" in name or ("buffer" in name and "shared" not in name)
     return is_pool and _rounds(evidence, table.place.line)
 
 
 def _rounds(evidence: FileEvidence, line: int) -> bool:
-    """Return whether the server that a line is about rounds pools to chunks; assume so if no server is named."""
+    """Return whether the server that a line is about rounds pools up to chunks; True if no server is named."""
     stated = evidence.stated
     if (stated.shared_buffers_bytes and not stated.pools) or stated.is_postgres(line):
         return False
@@ -329,10 +330,10 @@ def sizes_run(asked: tuple[int, ...], stated: PoolStated | None, setup: Stated) 
 
 
 def _whole_bytes(stated: PoolStated | None, asked: tuple[int, ...]) -> float | None:
-    """Return the size of the database by the shares that are stated of the sizes asked for; None without any.
+    """Return the database's size, from the shares of it that the text states for pool sizes; None without any.
 
-    Sizes and shares are round numbers, so each implies another whole (200 MB at 10 %, 1 GB at 50 %). All rows have one
-    database: the median is taken.
+    Sizes and shares are round numbers, so each pair implies another database size (200 MB at 10 %, 1 GB at 50 %). All
+    rows have the same database, so return the median.
     """
     shares = dict(zip(stated.sizes_bytes, stated.shares, strict=True)) if stated else {}
     wholes = [size / share for size in asked if (share := shares.get(size))]

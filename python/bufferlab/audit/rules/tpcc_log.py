@@ -1,4 +1,4 @@
-"""Rules about one log of tpcc-mysql: its limits, totals, percentiles and first lines; also first lines of others."""
+"""Rules about one log of tpcc-mysql: limits, totals, percentiles and first lines; also other tools' first lines."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from bufferlab.audit.parsers.load_run import LoadRun
 from bufferlab.audit.parsers.tpcc_mysql import TYPES, Interval, ResponseCheck, TpccLog, TransactionCounts
 from bufferlab.units import format_percent
 
-#: The limits of response times, by type of transaction. The specification means seconds, tpcc-mysql compares them with
-#: milliseconds.
+#: The limits of response times, by type of transaction. The specification means seconds, but tpcc-mysql compares the
+#: same numbers with milliseconds.
 LIMITS = (5, 5, 5, 80, 20)
 _NEEDED = 90.0
 
 
 def response_limits(case: Case) -> Iterator[AuditFinding]:
-    """Find failures (NG) of tpcc-mysql's response-time check that come from taking limits in seconds for milliseconds.
+    """Find wrong failures (NG) in tpcc-mysql's response-time check, which takes limits in seconds for milliseconds.
 
     Source: src/main.c, `rt_limit[5] = {5, 5, 5, 80, 20}`, and src/driver.c, which compares them with a time in ms.
     TPC-C 5.2.5.4 sets 5, 5, 5, 80 and 20 seconds. The options -0 to -4 give other limits; then the raw results show
     them.
 
-    Yield one finding for each closing block with NG lines that would pass with seconds, or cannot be judged.
+    Yield one finding for each closing block with NG lines that would pass in seconds, or cannot be judged.
     """
     for log in case.logs():
         refused = {
@@ -40,13 +40,13 @@ def response_limits(case: Case) -> Iterator[AuditFinding]:
 
 
 def _default_limit(log: TpccLog, at: int) -> bool:
-    """Return whether a type's limit is tpcc-mysql's default. A log that prints no limit has the default."""
+    """Return whether a type's limit is tpcc-mysql's default; True if the log prints no limit."""
     shown = [counts.limit for counts in (log.raw.get(at), log.summed.get(at)) if counts and counts.limit is not None]
     return all(limit == LIMITS[at] for limit in shown)
 
 
 def _share_within(log: TpccLog, at: int) -> float | None:
-    """Return the least share, in per cent, of a type's transactions that took less than the limit in seconds.
+    """Return the least possible share, in per cent, of a type's transactions that took less than the limit in seconds.
 
     The result is None if no interval line counts the type.
     """
@@ -90,13 +90,13 @@ def _response_limits_finding(
 
 
 def _within(log: TpccLog, at: int, share: float | None) -> str:
-    """Return the words on one type: the share within its limit, or that the interval lines count none of it."""
+    """Return the words on one type: the share within its limit, or that no interval line counts the type."""
     if share is None:
         return f"{TYPES[at]} not known, the lines count none"
     return f"{TYPES[at]} {share:.4g} % (slowest {max(i.max_ms[at] for i in log.intervals):.0f} ms)"
 
 
-#: The tolerance in percentage points: programs print percentages with two decimals, people may write one.
+#: The tolerance in percentage points: programs print percentages with two decimals, people may write one decimal.
 _PERCENT = 0.06
 
 
@@ -112,7 +112,7 @@ def totals_agree(case: Case) -> Iterator[AuditFinding]:
 
 
 _Contradiction = tuple[str, float, float, float | None, Place | None]
-"""(names of the two numbers, first number, second number, right number if known, place of the second if known)."""
+"""(both numbers' names, first number, second number, right number if known, place of the second number if known)."""
 
 
 def totals(log: TpccLog, at: int) -> list[tuple[str, int]]:
@@ -233,8 +233,8 @@ def _above_maximum_finding(log: TpccLog, found: list[_Above]) -> AuditFinding:
 
 
 _ENOUGH_LINES = 6
-#: First lines are slow if they are 30 % and 2.5 standard deviations below the later lines. A single line must be 50 %
-#: below, because in it clients also connect and prepare.
+#: First lines are slow if they are 30 % and 2.5 standard deviations below the later lines. A single slow line must be
+#: 50 % below, because during the first line clients also connect and prepare.
 _FAR, _FAR_ALONE, _DEVIATIONS = 0.3, 0.5, 2.5
 #: If the slow lines lower the throughput by less than 2 %, they are not misleading.
 _MATTERS = 0.02
@@ -245,7 +245,7 @@ _Line = tuple[float, float, Place]
 
 
 def cold_start(case: Case) -> Iterator[AuditFinding]:
-    """Find runs whose first lines are far below the later ones, because counting began while the pool was cold.
+    """Find runs whose first lines have far lower throughput than the later ones: counting began with a cold pool.
 
     Yield a finding for each log, and each load generator's lines of progress, that begin far below their later level.
     """
@@ -267,7 +267,7 @@ def may_be_cold(log: TpccLog) -> bool:
 def load_may_be_cold(load: LoadRun) -> bool:
     """Return whether a load generator's lines can show that throughput had settled.
 
-    There must be enough lines of like length, and no given rate, because lines would follow that rate.
+    There must be enough lines of similar length, and no set rate, because lines would follow that rate.
     """
     ends = [0.0, *(line.end_s for line in load.intervals)]
     steps = [b - a for a, b in pairwise(ends)]
@@ -275,7 +275,7 @@ def load_may_be_cold(load: LoadRun) -> bool:
 
 
 def _slow(lines: list[_Line]) -> tuple[list[_Line], list[_Line]] | None:
-    """Return the first lines that are far below the later ones, and all other lines; None if there are none."""
+    """Return the slow first lines, and all other lines; None if no first lines are slow."""
     counts = [count for _, count, _ in lines]
     later = counts[len(counts) // 2 :]
     settled, scatter = median(later), stdev(later)

@@ -1,4 +1,4 @@
-"""Rules about throughputs of TPC-C: TpmC that its counts do not give, or no single run, or that counts Payments."""
+"""Rules about TPC-C's throughput: a TpmC that contradicts its counts, that no single run can have, or of Payments."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from bufferlab.audit.parsers.read import FileEvidence
 from bufferlab.audit.parsers.tables import Number, ResultRow, ResultTable, TableRow, TextTable
 from bufferlab.audit.parsers.tpcc_mysql import CountedTransactions, Interval, TpccLog
 
-#: TpmCs within this share of each other agree: two counts of a run may differ a little, and a table may be rounded.
+#: Two TpmCs agree if they differ by at most this share: a run's two counts may differ a little, a table may be rounded.
 _NEAR = 0.005
-#: A TpmC points to a duration only if the next multiple of 10 s would give a TpmC at least this many last digits away.
-#: Otherwise the mean of other runs could hit it by chance.
+#: A TpmC identifies its duration only if the next multiple of 10 s gives a TpmC that differs by at least this many
+#: units of the last digit. Otherwise the mean of other runs could match by chance.
 _CHANCE = 200
 _ENOUGH = 3
 _COUNT = re.compile(r"\d{1,9}")
@@ -46,7 +46,7 @@ def contradicted(log: TpccLog) -> CountedTransactions | None:
 
 
 def right_tpmc(case: Case, table: ResultTable, row: ResultRow) -> float | None:
-    """Return a row's TpmC, or that of its log if the row's is over another duration; None if the row has none."""
+    """Return a row's TpmC, or its log's if the row's was divided by another duration; None if the row has none."""
     tpmc = row.first("tpmc")
     if tpmc is None:
         return None
@@ -59,7 +59,7 @@ def _near(one: float, other: float) -> bool:
 
 
 def _over_another_time(case: Case, table: ResultTable, row: ResultRow) -> tuple[CountedTransactions, TpccLog] | None:
-    """Return the counts and the log of a row whose TpmC is these counts divided by another duration, else None."""
+    """Return a row's counts and log if its TpmC is the counts divided by another duration than the log's; else None."""
     tpmc = row.first("tpmc")
     if tpmc is None or not tpmc.value:
         return None
@@ -82,7 +82,7 @@ def _over_another_time(case: Case, table: ResultTable, row: ResultRow) -> tuple[
 
 
 def _round_time(counts: CountedTransactions, tpmc: Number) -> list[int]:
-    """Return the multiple of ten seconds nearest to the duration behind a TpmC; [] if it may be so by chance."""
+    """Return [the duration that a TpmC implies, as a multiple of ten seconds]; [] if it may match by chance."""
     near = max(1, round(counts.seconds_behind(tpmc.value) / 10)) * 10
     step = 60 * counts.new_orders * (1 / near - 1 / (near + 10))
     return [near] if step >= _CHANCE * tpmc.last_digit else []
@@ -126,12 +126,12 @@ def _tpmc_counts_finding(place: Place, tpmc: float, found: CountedTransactions, 
 _INTERVAL_S = 10
 _SINGLE_PRECISION = 2.0**-23
 _MOST_RUNS = 20
-#: More than this share of a table's values must be off the grid: a single one may be a typing error.
+#: The rule applies if more than this share of a table's values are off the grid: a single one may be a typing error.
 _OFF = 0.5
 
 
 def tpmc_grid(case: Case) -> Iterator[AuditFinding]:
-    """Find TpmCs that no single run of the stated length can give.
+    """Find values of TpmC that no single run of the stated length can have.
 
     Counts are whole numbers, so TpmC is on a grid: a multiple of 60 / seconds. Source: tpcc-mysql, src/main.c: (success
     + late) * 60 / (floor(l / i) * i) in single precision, where l is the length and i the interval in seconds.
@@ -152,7 +152,7 @@ def tpmc_grid(case: Case) -> Iterator[AuditFinding]:
 
 
 def seconds_of(log: TpccLog, evidence: FileEvidence) -> int:
-    """Return the seconds by which a log's TpmC was divided: the closing block's, else those of whole intervals."""
+    """Return the duration of a log's TpmC, in seconds: the closing block's, else that of the whole intervals."""
     return log.measured_s or counted_seconds(log.parameters.get("measure") or _stated(evidence), log.spacing_s)
 
 
@@ -161,7 +161,7 @@ def _stated(evidence: FileEvidence) -> float | None:
 
 
 def counted_seconds(seconds: float | None, interval_s: int | None = None) -> int:
-    """Return the seconds by which tpcc-mysql divides if asked for a run of `seconds`: those of whole intervals.
+    """Return the duration by which tpcc-mysql divides in a run of `seconds` seconds: the whole intervals in it.
 
     >>> counted_seconds(1205), counted_seconds(1205, 1)
     (1200, 1205)
@@ -173,7 +173,7 @@ def counted_seconds(seconds: float | None, interval_s: int | None = None) -> int
 def _judge(shown: list[tuple[str, Place]], whole: int, place: Place) -> Iterator[AuditFinding]:
     if not whole:
         return
-    # A number with a last digit coarser than the grid fits any length, so it is not judged.
+    # A number whose last digit is coarser than the grid fits any length, so do not judge it.
     told = [(text, Decimal(text)) for text, _ in shown if 60 / whole >= 2 * _digit(text)]
     off = [text for text, value in told if not _fits(text, value, whole)]
     if not off or len(off) <= _OFF * len(told):
@@ -216,7 +216,7 @@ def _digit(text: str) -> float:
 
 
 def payment_quoted(case: Case) -> Iterator[AuditFinding]:
-    """Find lists of throughputs that repeat Payment's counts, the first pair of the interval lines, not New-Order's.
+    """Find lists of throughputs that are not New-Order's, but repeat Payment's counts from the interval lines.
 
     Yield one finding for each row of a table that repeats Payment's counts.
     """
@@ -242,13 +242,13 @@ def _of_row(logs: _Logs, table: TextTable, row: TableRow) -> Iterator[AuditFindi
 
 
 def _header_times(table: TextTable, columns: list[int]) -> list[int] | None:
-    """Return the times in a header, or None when a column has none."""
+    """Return the times in a table's header, or None if a column has none."""
     found = [_TIME.fullmatch(table.header[at].split(" ")[-1]) if at < len(table.header) else None for at in columns]
     return [int(time[1]) for time in found if time] if all(found) else None
 
 
 class _Logs:
-    """An index of a case's logs by the Payments of their lines, so that a row is not compared with every log."""
+    """An index of a case's logs by their lines' Payments, so that a row need not be compared with every log."""
 
     def __init__(self, case: Case) -> None:
         self._first: dict[int, list[dict[int, Interval]]] = {}
@@ -266,7 +266,7 @@ class _Logs:
                     self._at.setdefault((at, interval.counts[1]), []).append(lines)
 
     def quoted(self, times: list[int] | None, payments: list[int]) -> Iterator[list[Interval]]:
-        """Yield the interval lines that a row may quote: at its header's times, or all of a log in order."""
+        """Yield the interval lines that a row may quote: those at the header's times, or all of a log in order."""
         if times is not None:
             for lines in self._at.get((times[0], payments[0]), ()):
                 if all(at in lines for at in times):

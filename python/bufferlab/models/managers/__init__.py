@@ -1,1 +1,1 @@
-"""The models of buffer managers: one file each, and one line in models/predict.py."""
+"""The models of buffer managers. Each has a file here, and a line in models/predict.py."""

@@ -1,6 +1,6 @@
-"""The declaration of a buffer manager's model: which servers it is for, and which of their settings it obeys.
+"""The declaration of a buffer manager's model: the servers that it covers, and their settings that it has.
 
-Pure data and small functions. The model itself is Rust (crates/bufferlab-sim), reached by its name.
+Pure data and small functions. The model itself is in Rust (crates/bufferlab-sim), which knows it by name.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from bufferlab.models.changes import Changes
 
 Settings = Mapping[str, Any]
-"""The settings of a model as the core takes them."""
+"""The settings of a model in the form that the Rust core takes."""
 
 
 @dataclass(frozen=True)
@@ -32,24 +32,24 @@ class Server:
     version: str
 
     def is_in(self, versions_of: str) -> bool:
-        """Return whether this server is among those of `versions_of`, which versions.py reads."""
+        """Return whether this server is in `versions_of`, a range in the notation of versions.py."""
         return versions.has(versions_of, self.engine, self.version)
 
 
 @dataclass(frozen=True)
 class Pool:
-    """A pool and the settings that the model obeys: those of a point, or of the traced run."""
+    """A pool and the values of the model's settings, at a point or in the traced run."""
 
     frames: int
     values: Mapping[str, int]
-    """Settings by the engine's names; a setting that was left to the server has its default."""
+    """Setting, by the engine's name -> value; the default if it was left to the server."""
     writing: Mapping[str, Native] = field(default_factory=dict)
-    """The settings that only writes obey and that differ from the traced run's: bytes, seconds, counts or words."""
+    """The settings that affect only writes and differ from the traced run's: bytes, seconds, counts or words."""
 
 
 @dataclass(frozen=True)
 class Traced:
-    """The facts about the traced run from which a model judges in which cases it must not be believed."""
+    """The facts about the traced run from which a model finds reasons to doubt its results."""
 
     server: Server
     pool: Pool
@@ -61,64 +61,65 @@ class Traced:
     objects: Sequence[PagesOfObject]
     """The tables and indexes whose pages the trace has."""
     ran: Mapping[str, int]
-    """The settings that are whole numbers, by the engine's names."""
+    """The run's settings that are whole numbers, by the engine's names."""
     others: Callable[[], Sequence[tuple[int, int, Window]]]
-    """Returns frames, transactions and windows of the other measured runs in the traced run's sweep folder."""
+    """A function that returns (frames, transactions, window) of each other measured run in the traced run's sweep."""
     numbers: Mapping[str, float] = field(default_factory=dict)
     """All settings that are numbers, by the engine's names: times in seconds, sizes in bytes."""
     changed_pages: Callable[[], int] | None = None
-    """Returns how many changes of PostgreSQL's pages the trace holds in the window. None without a trace."""
+    """A function that returns the number of page changes in the window of a PostgreSQL trace; None without a trace."""
     is_rotational: bool = False
-    """Whether the kernel calls the device of the data rotational, as it does most virtual ones."""
+    """Whether the kernel calls the data's device rotational, as it does most virtual devices."""
     changes: Callable[[AbstractSet[int]], Changes] | None = None
-    """Returns the changes of pages in the trace: accesses under latches of these numbers. None without a trace."""
+    """A function that returns the trace's page changes, under latches of these numbers. None without a trace."""
 
 
 @dataclass(frozen=True)
 class BufferManager:
-    """The declaration of one buffer manager's model, under the name that the core has for it."""
+    """The declaration of one buffer manager's model, under the Rust core's name for it."""
 
     name: str
     version: int
     """The model's version. Raise it whenever one of its predictions may change."""
     meaning: str
     servers: str
-    """The engines and versions that the model is for, as versions.py reads them."""
+    """The engines and versions that the model covers, in the notation of versions.py."""
     is_compared: bool = True
     """Whether predictions for these servers were compared with measured reads."""
     own_defaults: Mapping[str, int] = field(default_factory=dict)
-    """Settings whose default on these servers is not that of the core."""
+    """Settings whose default on these servers differs from the core's."""
     further: Callable[[Traced, Pool], Settings] = lambda _traced, _pool: {}
-    """Returns settings of the model that follow from the server's version or from the sizes of pools and objects."""
+    """A function that returns settings of the model that follow from the server's version, or from sizes of pool and
+    objects."""
     frames: Callable[[Server, int, int], int] = lambda _server, page_bytes, pool_bytes: pool_bytes // page_bytes
-    """Returns the frames of a server's pool, from the bytes of a page and of the pool."""
+    """A function that returns the frames of a server's pool, from the bytes of a page and of the pool."""
     asks: tuple[str, ...] = ()
-    """Settings of the engine, by its names, that `further` takes from `Traced.ran`."""
+    """The engine's settings that `further` reads from `Traced.ran`, by the engine's names."""
     only_writes: tuple[str, ...] = ()
-    """Settings of the engine, by its names, that pages written depend on, and pages read do not."""
+    """The engine's settings that affect pages written but not pages read, by the engine's names."""
     presumes: Mapping[str, int | str] = field(default_factory=dict)
-    """Settings of the engine that the model takes to have these values."""
+    """The engine's settings -> the values that the model assumes."""
     filled: float = 1.0
-    """How many times the pool must have been filled before its empty start no longer matters."""
+    """The number of times that the pool must be filled before it no longer matters that it was empty at first."""
     read_ahead: tuple[str, ...] = ()
-    """Counters of pages that the server read ahead."""
+    """The names of the server's counters of pages read ahead."""
     by_speed: Callable[[Pool], str | None] = lambda _: None
-    """Returns which setting makes the reads of a pool depend on the speed of the run; None if no setting does."""
+    """A function that returns, in words, the setting that makes a pool's reads depend on the run's speed, or None."""
     writing: Callable[[Traced], Any] | None = None
-    """Returns how the traced run's server wrote dirty pages, or why that is unknown: a `Writing` of models/writes.py.
+    """A function that returns how the traced run's server wrote dirty pages, or why that is unknown (`writes.Writing`).
 
     None for a model without writes.
     """
     doubts: Callable[[Traced, Pool], Iterable[Verdict]] = lambda _traced, _pool: ()
-    """Returns why the model must not be believed at a point."""
+    """A function that returns the reasons to doubt the model at a point."""
     untraced: Callable[[Pool], Iterable[Verdict]] = lambda _: ()
-    """Returns why the model must not be believed for a pool that no trace covers."""
+    """A function that returns the reasons to doubt the model for a pool without a trace."""
 
     @property
     def defaults(self) -> dict[str, int]:
-        """Return the settings that the model obeys besides the pool's size, with the server's defaults."""
+        """Return the model's settings, except the pool's size, with the server's defaults."""
         return {**json.loads(native().model_defaults())[self.name], **self.own_defaults}
 
     def settings(self, traced: Traced, pool: Pool) -> Settings:
-        """Return all settings of the model with a pool, as the core takes them."""
+        """Return all of the model's settings for a pool, in the form that the Rust core takes."""
         return {**pool.values, **self.further(traced, pool)}

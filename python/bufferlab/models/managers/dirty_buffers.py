@@ -1,8 +1,9 @@
-"""How PostgreSQL of a traced run wrote its dirty buffers, as rules of the model (managers/postgres/writers.rs).
+"""How the PostgreSQL of a traced run wrote its dirty buffers, as rules of the model (managers/postgres/writers.rs).
 
-Sessions, the background writer and checkpoints write. The last two go by the clock, and a trace has the run's own clock
-alone. A smaller pool reads more, so that its load may be slower, and a larger one may be faster. Such a pool has two
-ends: for the run's own speed, and for the speed at which the time for reads follows their number.
+Sessions, the background writer and checkpoints write. The last two follow the clock, but a trace only has the traced
+run's clock. A load with a smaller pool reads more and may be slower; with a larger pool it may be faster. So the
+writes of such a pool are a range with two ends: one for the traced run's speed, one for the speed that results if the
+time for reads is proportional to their number.
 """
 
 from __future__ import annotations
@@ -19,21 +20,21 @@ from bufferlab.models.managers.flushing import Limit
 from bufferlab.results.window import Window
 
 _COUNTS_WRITES_ALONE = "postgres >= 16"
-"""The servers whose counters of written pages do not include growth (pg_stat_io)."""
+"""The servers whose counters of written pages do not include pages that extend a file (pg_stat_io)."""
 _WAL = "postgres_wal_bytes"
 _SEGMENT_BYTES = 16 << 20
-"""The bytes of a file of the log (xlog_internal.h, DEFAULT_XLOG_SEG_SIZE)."""
+"""The size of a WAL file (xlog_internal.h, DEFAULT_XLOG_SEG_SIZE)."""
 _PAGE_BYTES = 8 << 10
 _IMAGES, _RECORDS, _IO_WAITS = "postgres_wal_fpi", "postgres_wal_records", "postgres_activity_io"
 _LEAST_STEPS = 8
-"""The fewest seconds of a window from whose logs the bytes of an image are estimated."""
+"""The least number of a window's seconds from which the bytes of a page image in the WAL are estimated."""
 _MOST_ERROR = 0.05
-"""The largest standard error of this estimate, as a share of it."""
+"""The largest relative standard error of this estimate."""
 _WORK_SHARE = 0.1
-"""The share of the run's time that may go to reads besides the sampled waits: a margin. With TPC-C (PostgreSQL 17.2,
-4 warehouses, pool of 30 %) 2.5 % of the sessions waited, and by the speeds of pools of 15 and 60 % reads took 2.6 %."""
+"""A margin: the share of the run's time that reads may take beyond the sampled waits. With TPC-C (PostgreSQL 17.2,
+4 warehouses, pool of 30 %) 2.5 % of the sessions waited; by the speeds with pools of 15 and 60 % reads took 2.6 %."""
 _MOST_SPEED = 4.0
-"""The largest factor between the speeds of two pools."""
+"""The largest factor that is assumed between the speeds of two pools."""
 DEFAULTS: dict[str, float] = {
     "bgwriter_delay": 0.2,
     "bgwriter_lru_maxpages": 100,
@@ -42,7 +43,7 @@ DEFAULTS: dict[str, float] = {
     "checkpoint_completion_target": 0.9,
     "max_wal_size": 1 << 30,
 }
-"""The settings by which dirty buffers are written, with the server's defaults (guc_tables.c), in seconds and bytes."""
+"""The settings that affect writes of dirty buffers -> the server's defaults (guc_tables.c), in seconds and bytes."""
 
 
 @dataclass(frozen=True)
@@ -50,26 +51,26 @@ class DirtyBuffers:
     """The rules by which the traced run's server wrote dirty buffers."""
 
     ran: dict[str, float]
-    """The settings of `DEFAULTS`, as the run had them."""
+    """The settings of `DEFAULTS` -> their values in the run."""
     change_bytes: int
     image_bytes: int
     io_share: float | None
-    """The share of the sessions that waited for a read or a write, in the mean over the window; None if unknown."""
+    """The share of the sessions that waited for a read or a write, as a mean over the window; None if unknown."""
     redo_bytes: int
     images: int
-    """The pages that the run's window logged whole."""
+    """The number of pages that the run logged whole in its window."""
     seconds: float
-    """The length of the window."""
+    """The length of the window in seconds."""
     depends_on = "how often checkpoints come in a transaction's time, and so on the load's speed"
     copies_per_page = 0.0
 
     def checkpoints(self, log_bytes: int) -> float:
-        """Return how many checkpoints a window with this log has, whole ones and parts: by its length or its log."""
+        """Return the number of checkpoints, with fractions, in a window that writes this much log."""
         return max(self.seconds / self.ran["checkpoint_timeout"], log_bytes / (self._segments * _SEGMENT_BYTES))
 
     @property
     def _segments(self) -> int:
-        """Return the files of log between two checkpoints (xlog.c, CalculateCheckpointSegments)."""
+        """Return the number of WAL files between two checkpoints (xlog.c, CalculateCheckpointSegments)."""
         target = self.ran["checkpoint_completion_target"]
         return max(1, int(self.ran["max_wal_size"] / _SEGMENT_BYTES / (1.0 + target)))
 
@@ -83,7 +84,7 @@ class DirtyBuffers:
         return self._at(1.0, "the speed of the traced run")
 
     def other(self, reads_ratio: float) -> tuple[float, Limit]:
-        """Return another speed of a pool that reads `reads_ratio` times the run's pages, as a factor, and its rules."""
+        """Return (factor of the run's speed, rules) for a pool that reads `reads_ratio` times the run's pages."""
         if self.io_share is None:
             speed = 0.5 if reads_ratio > 1 else 2.0
             return speed, self._at(speed, f"{'half' if speed < 1 else 'twice'} the speed of the traced run")
@@ -92,11 +93,11 @@ class DirtyBuffers:
         return 1 / time, self._at(1 / time, f"{1 / time:.2g} times the speed of the traced run, by its reads")
 
     def under(self, settings: Mapping[str, Native]) -> DirtyBuffers:
-        """Return the rules with other settings of `DEFAULTS`."""
+        """Return the rules with these values for settings of `DEFAULTS`."""
         return replace(self, ran={**self.ran, **{name: float(value) for name, value in settings.items()}})
 
     def _at(self, speed: float, why: str) -> Limit:
-        """Return the rules for a load with this many times the run's speed. The trace's clock is the run's."""
+        """Return the rules for a load with `speed` times the run's speed. Times are converted to the trace's clock."""
 
         def trace_us(name: str) -> int:
             return max(1, round(1e6 * self.ran[name] * speed))
@@ -110,8 +111,8 @@ class DirtyBuffers:
             "checkpoints": {
                 "checkpoint_timeout_us": trace_us("checkpoint_timeout"),
                 "checkpoint_completion_target": self.ran["checkpoint_completion_target"],
-                # A checkpoint begins when the log enters a file, and the last one began within a file: on the average
-                # half a file less (xlog.c, XLogCheckpointNeeded).
+                # A checkpoint begins when the log enters a file, but the last one began within a file: on average half
+                # a file less (xlog.c, XLogCheckpointNeeded).
                 "bytes_to_checkpoint": self._segments * _SEGMENT_BYTES - _SEGMENT_BYTES // 2,
                 "bytes_between": self._segments * _SEGMENT_BYTES,
             },
@@ -146,11 +147,12 @@ def dirty_buffers(traced: Traced) -> DirtyBuffers | str:
 
 
 def bytes_of_an_image(window: Window) -> int | None:
-    """Return the bytes of a page logged whole, which lacks the page's free space (xloginsert.c, XLogRecordAssemble).
+    """Return the mean bytes of a page image in the WAL, which lacks the page's free space (xloginsert.c,
+    XLogRecordAssemble).
 
-    Just after a checkpoint begins many pages are logged whole, and later few. So the log's bytes of each second are
-    fitted as a number for each record and one for each image, by least squares. None if that number is uncertain: then
-    an image is taken for a page without free space.
+    Just after a checkpoint begins many pages are logged whole, and later few. So least squares fit the log's bytes of
+    each second as bytes per record plus bytes per image. Return None if the latter is too uncertain; then the caller
+    assumes images of whole pages.
     """
     courses = [dict(window.counts.get(name, ())) for name in (_WAL, _RECORDS, _IMAGES)]
     times = sorted(set.intersection(*(set(course) for course in courses)))

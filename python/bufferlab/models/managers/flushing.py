@@ -1,13 +1,14 @@
-"""How InnoDB of a traced run wrote its dirty pages, and the limits up to which pages stay dirty in other pools.
+"""How the InnoDB of a traced run wrote its dirty pages, and how long pages stay dirty in other pools.
 
 The page cleaner writes the oldest dirty pages. Each second it finds the number of pages from the age of the oldest one
-(buf0flu.cc, page_cleaner_flush_pages_recommendation). The model takes the age from the run's samples, in the run's pool
-and in smaller ones. In a larger pool more pages reach this age, so that it rises. There the model takes the number of
-pages: that of the run, times the age's growth to the power of 1.5 (buf0flu.cc, af_get_pct_for_lsn). How much redo is
-written between two rounds of the cleaner depends on the load's speed, which is taken to be slower or faster.
+(buf0flu.cc, page_cleaner_flush_pages_recommendation). For the run's pool and smaller ones, the model takes the age
+from the run's samples. In a larger pool more pages reach this age, so that the age rises. There the model takes the
+number of pages instead: that of the run, times the age's growth to the power of 1.5 (buf0flu.cc, af_get_pct_for_lsn).
+How much redo is written between two rounds of the cleaner depends on the load's speed, so the model assumes a slower
+and a faster load.
 
-With a redo log of another capacity all these ages change by its share, because the server takes an age as a share of
-the log (log0log.cc, log_calc_max_ages; buf0flu.cc, af_get_pct_for_lsn).
+With a redo log of another capacity all these ages change in proportion, because the server uses an age as a share of
+the log's capacity (log0log.cc, log_calc_max_ages; buf0flu.cc, af_get_pct_for_lsn).
 """
 
 from __future__ import annotations
@@ -22,10 +23,10 @@ from bufferlab.models.managers.declaration import Traced
 from bufferlab.units import format_percent
 
 _REDO_CAPACITY = "redo_log_capacity"
-"""The setting that has the bytes of all files of the redo log."""
+"""The setting with the bytes of all redo log files together."""
 _DOUBLEWRITE = "doublewrite"
 ONLY_WRITES = (_REDO_CAPACITY, _DOUBLEWRITE)
-"""The settings that change pages and bytes written, and no reads."""
+"""The settings that change pages and bytes written, but no reads."""
 EXCLUSIVE = frozenset((2, 4))
 """Latches under which a thread changes a page (sync0types.h, RW_X_LATCH and RW_SX_LATCH)."""
 _AGE, _CHECKPOINT_AGE = "innodb_oldest_change_age_bytes", "innodb_lsn_age_bytes"
@@ -33,14 +34,14 @@ _LSN, _REDO_WRITTEN = "innodb_metric_log_lsn_current", "innodb_os_log_written"
 _COPIES = "innodb_dblwr_pages_written"
 _SYNC, _ASYNC = "innodb_metric_log_max_modified_age_sync", "innodb_metric_log_max_modified_age_async"
 _MOST_UNKNOWN = 0.05
-"""The most gets without a latch, as a share of all. MariaDB 10.11.19 had 3 % under TPC-C, and 11 % where a trace did
-not show the latches of buf_page_optimistic_get; the model then wrote 81 % too few pages."""
+"""The largest share of gets whose latch may be unknown. MariaDB 10.11.19 had 3 % under TPC-C, and 11 % in traces
+without the latches of buf_page_optimistic_get; there the model wrote 81 % too few pages."""
 _ROUND_S = 1.0
-"""Time between two rounds of the page cleaner: before a round the oldest page is older by a round's redo."""
+"""The time between two rounds of the page cleaner. Before a round, the oldest page is older by a round's redo."""
 _CHECKPOINTS_S = 7.0
-"""Time between two checkpoints of servers before MySQL 8.0 (srv0srv.cc, SRV_MASTER_CHECKPOINT_INTERVAL)."""
+"""The time between two checkpoints of servers before MySQL 8.0 (srv0srv.cc, SRV_MASTER_CHECKPOINT_INTERVAL)."""
 _SPEED = 1.5
-"""The factor between the speeds of two runs that differ in their redo logs alone: a margin."""
+"""A margin: the factor that is assumed between the speeds of two runs that differ only in their redo logs."""
 _MOST_CHANGES = (1 << 32) - 1
 _DIRTY_LIMIT = "max_dirty_pages_pct"
 _DIRTY_LIMITS = (("mysql >= 8.0; mariadb >= 10.5", 90), ("mysql; mariadb", 75))
@@ -49,16 +50,16 @@ _DIRTY_LIMITS = (("mysql >= 8.0; mariadb >= 10.5", 90), ("mysql; mariadb", 75))
 
 @dataclass(frozen=True)
 class Limit:
-    """A limit up to which pages stay dirty, as settings of the model."""
+    """A limit of how long pages stay dirty, as settings of the model."""
 
     settings: Mapping[str, Any]
     why: str
     age_bytes: int | None = None
-    """The largest age of a dirty page in bytes of redo, in the mean over the window; None if it follows from the
+    """The largest age of a dirty page in bytes of redo, as a mean over the window; None if it follows from the
     replay."""
 
     def times(self, factor: float) -> Limit:
-        """Return the limit with all ages this many times as long."""
+        """Return the limit with all ages multiplied by `factor`."""
         course = [(at, min(round(factor * age), _MOST_CHANGES)) for at, age in self.settings["flush_age"]]
         age_bytes = None if self.age_bytes is None else round(factor * self.age_bytes)
         return Limit({**self.settings, "flush_age": course}, f"{factor:.2g} times {self.why}", age_bytes)
@@ -71,21 +72,21 @@ class Flushing:
     own: Limit
     """The age that dirty pages had in the run."""
     latest: Limit | None
-    """The age from which on changes wait for flushing; None if the run did not sample it."""
+    """The age at which changes begin to wait for flushing; None if the run did not sample it."""
     changes_at_a_round: float
     """The mean age of the oldest dirty page when the page cleaner begins a round, in changes."""
     seconds: float
-    """The length of the window."""
+    """The length of the window in seconds."""
     copies_per_page: float | None
     redo_bytes: int | None
     capacity_bytes: float | None
     """The capacity of the run's redo log; None if the run did not record it."""
     has_own_log: bool = True
-    """Whether the redo log has the capacity of the traced run's."""
+    """Whether the redo log has the same capacity as the traced run's."""
     depends_on = "the age that dirty pages reach, and so on the device"
 
     def under(self, settings: Mapping[str, Native]) -> Flushing | str:
-        """Return how the server would write with settings of `ONLY_WRITES`, or the reason why that is unknown."""
+        """Return how the server would write with these settings of `ONLY_WRITES`, or the reason why that is unknown."""
         if copies := settings.get(_DOUBLEWRITE):
             with_copies = replace(self, copies_per_page=1.0 if copies == "on" else 0.0)
             return with_copies.under({name: value for name, value in settings.items() if name != _DOUBLEWRITE})
@@ -103,12 +104,12 @@ class Flushing:
         )
 
     def of_other(self, list_writes: int, *, has_own_pool: bool) -> tuple[Limit, Limit] | None:
-        """Return the two limits of a larger pool or another log, for a load slower and one faster than the run's.
+        """Return the two limits of a larger pool or another log: for a slower and for a faster load than the run's.
 
-        With another log alone the load reads as much as the run's, so that its speed differs less.
+        If only the log differs, the load reads as much as the run's, so that its speed differs less.
 
-        `list_writes` is how many pages the model writes from the flush list at the run's own point. If these are too
-        few for a rate, the limits are the run's age and the latest one; None if the run did not sample the latter.
+        `list_writes` is the number of pages that the model writes from the flush list at the run's own point. If it is
+        too small for a rate, the limits are the age in the run (`own`) and `latest`; None if the run lacks the latter.
         """
         if list_writes <= FEW_READS or self.changes_at_a_round <= 0:
             return (self.own, self.latest) if self.latest else None
@@ -126,7 +127,7 @@ class Flushing:
 
 
 def flushing(traced: Traced) -> Flushing | str:
-    """Return how the server of a traced run wrote dirty pages, or the reason why the run lacks that."""
+    """Return how the server of a traced run wrote dirty pages, or the reason why that is unknown."""
     changes = traced.changes(EXCLUSIVE) if traced.changes else None
     if changes is None or not changes.in_window:
         return "the trace shows no access under an exclusive latch, so that no page is known to be dirty"
@@ -146,7 +147,7 @@ def flushing(traced: Traced) -> Flushing | str:
     first, last = changes.window
     inside = [age for _, at, age in course if first <= at <= last] or [course[-1][2]]
     mean_bytes, most_dirty = sum(inside) / len(inside), {_DIRTY_LIMIT: _most_dirty(traced)}
-    # MariaDB from 10.5 on has the second alone: from that age on its cleaner writes as fast as it may.
+    # MariaDB from 10.5 on has only the second one: from that age on its cleaner writes as fast as it may.
     limit = edges.level(_SYNC).value or edges.level(_ASYNC).value
     pages, copies = edges.change("pages_written").value, edges.change(_COPIES).value
     latest = {"flush_age": [(0, _changes(limit or 0.0, per_change))], **most_dirty}
@@ -168,9 +169,9 @@ def _changes(age_bytes: float, per_change: float) -> int:
 
 
 def _lowest_near(course: Sequence[tuple[float, int, float]]) -> list[tuple[float, int, float]]:
-    """Return a course of the age of the last checkpoint, each value replaced by the lowest one near it.
+    """Return the samples of the last checkpoint's age, each replaced by the lowest sample near it in time.
 
-    Just after a checkpoint its age is that of the oldest dirty page; until the next one it grows by all redo.
+    Just after a checkpoint, its age is that of the oldest dirty page; then it grows with all redo until the next one.
     """
     return [
         (time_s, at, min(age for other_s, _, age in course if abs(other_s - time_s) <= _CHECKPOINTS_S / 2))

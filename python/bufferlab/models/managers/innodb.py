@@ -1,6 +1,6 @@
-"""The models of two generations of InnoDB (crates/bufferlab-sim/src/managers/innodb), and when not to believe a model.
+"""The models of two generations of InnoDB (crates/bufferlab-sim/src/managers/innodb), and the reasons to doubt them.
 
-A model must not be believed if speed decides, if purge is behind, or if a long free list misleads.
+The reasons are: reads that depend on the run's speed, purge that is behind, and a long free list.
 """
 
 from __future__ import annotations
@@ -15,32 +15,33 @@ from bufferlab.results.page_traces import Verdict
 from bufferlab.results.window import Window
 
 _FILLED = 1.5
-"""How many times the pool must have been filled: accesses order the list only after an eviction (buf0buf.ic,
+"""The number of times that the pool must be filled: accesses order the LRU list only after an eviction (buf0buf.ic,
 buf_page_peek_if_too_old)."""
 _WAKES_CLEANER = "mysql >= 5.7; mariadb"
 """The servers up to MariaDB 10.4 in which a thread that finds no free frame wakes the page cleaner."""
 _OLD_MIN_LEN = 512
-"""The length of the shortest list with an old sublist (buf0lru.h, BUF_LRU_OLD_MIN_LEN)."""
+"""The length of the shortest LRU list with an old sublist (buf0lru.h, BUF_LRU_OLD_MIN_LEN)."""
 _HISTORY = "innodb_metric_trx_rseg_history_len"
 REVISITS = "mysql >= 8.0; mariadb >= 10.3"
 """The servers whose purge goes back to each changed row (row0purge.cc, row_purge_reset_trx_id in MariaDB)."""
 SMALLER_POOL = 2 / 3
-"""The share of the traced run's pool below which purge that goes back to each changed row may fall behind."""
+"""In pools smaller than this share of the traced run's, purge that goes back to each changed row may fall behind."""
 _CHANGED_ROWS = ("innodb_rows_inserted", "innodb_rows_updated", "innodb_rows_deleted")
 _WRITES = 0.01
-"""Changed rows per transaction. A workload that only reads has fewer: those that the server itself changes."""
+"""The least number of changed rows per transaction of a workload that writes. The server itself changes few rows."""
 _DEPTH = "lru_scan_depth"
 _DEEP = 1 / 10
-"""The share of the frames above which a free list is filled and emptied in waves, whose height depends on time."""
+"""A free list above this share of the frames fills and empties in waves, whose height depends on the time."""
 
 
 _DESCRIPTORS_INSIDE = "mariadb >= 10.11.12, < 11.0; mariadb >= 11.4.6, < 11.5; mariadb >= 11.8.2"
-"""The servers whose pool's bytes hold the descriptors of its frames too (buf0buf.cc, buf_pool_t::get_n_blocks)."""
+"""The servers whose pool size includes the descriptors of its frames (buf0buf.cc, buf_pool_t::get_n_blocks)."""
 _EXTENT_BYTES = 8 << 20
-"""The part of such a pool that begins with descriptors (buf0buf.cc, innodb_buffer_pool_extent_size)."""
+"""The size of each part of such a pool that begins with descriptors (buf0buf.cc,
+innodb_buffer_pool_extent_size)."""
 _DESCRIPTOR_BYTES = 152
-"""The bytes of a frame's descriptor (sizeof buf_block_t), by the frames that 10.11.19 and 11.8.9 count with pages of 4,
-8 and 16 KiB."""
+"""The size of a frame's descriptor (sizeof buf_block_t), computed from the frames that 10.11.19 and 11.8.9 report for
+pages of 4, 8 and 16 KiB."""
 
 
 def _frames(server: Server, page_bytes: int, pool_bytes: int) -> int:
@@ -54,23 +55,23 @@ def _frames(server: Server, page_bytes: int, pool_bytes: int) -> int:
 
 
 def _neighbors(traced: Traced, _pool: Pool) -> Settings:
-    """Return which neighbours MariaDB from 10.5 on writes: none unless the kernel calls the device rotational."""
+    """Return the setting flush_neighbors of MariaDB from 10.5 on: 0 unless the kernel calls the device rotational."""
     return {"flush_neighbors": traced.ran.get("flush_neighbors", 1) if traced.is_rotational else 0}
 
 
 def _by_speed(pool: Pool) -> str | None:
-    """Return the setting by which reads depend on speed, an `old_blocks_time` above 0; None if it is 0.
+    """Return in words an `old_blocks_time` above 0, which makes reads depend on the run's speed; None if it is 0.
 
-    A page then becomes young by the clock (buf0buf.ic). None also for a pool too small for a list of old pages.
+    With it, time decides when a page becomes young (buf0buf.ic). Also None for a pool too small for an old sublist.
     """
     time_ms = pool.values["old_blocks_time"]
     return f"old_blocks_time is {time_ms:,} ms" if time_ms and pool.frames >= _OLD_MIN_LEN else None
 
 
 def _doubts(traced: Traced, pool: Pool) -> Iterable[Verdict]:
-    """Yield why a prediction must not be believed: purge, and the depth of the LRU scans."""
+    """Yield the reasons to doubt a prediction: purge, and the depth of the LRU scans."""
     behind = _behind(traced.edges, traced.transactions)
-    # At the traced run's own point the trace contains the pages that purge got, so only other pools are in doubt.
+    # The trace contains the pages that purge got, so the traced run's own point is not in doubt.
     if behind and pool != traced.pool:
         yield _purge_behind(
             f"purge was behind in the traced run: {behind}. In another pool it is behind by more or less"
@@ -101,7 +102,7 @@ def _purge_behind(sentence: str) -> Verdict:
 
 
 def _behind(window: Window, transactions: int) -> str:
-    """Return how far purge was behind in a window; "" if it kept up, or if the run has no such counter."""
+    """Return in words how far purge was behind in a window; "" if it kept up, or if the run lacks the counter."""
     first, last, highest = window.first_level(_HISTORY).value, window.level(_HISTORY).value, window.highest(_HISTORY)
     if first is None or last is None or highest.value is None:
         return ""
@@ -121,7 +122,7 @@ def _may_fall_behind(traced: Traced) -> bool:
 
 
 def _kept_up(traced: Traced, pool: Pool) -> bool:
-    """Return whether a measured run with this pool, or with a smaller one, shows that purge keeps up there."""
+    """Return whether a measured run with this pool or a smaller one shows that purge keeps up in it."""
     return any(
         frames <= pool.frames and window.level(_HISTORY).value is not None and not _behind(window, transactions)
         for frames, transactions, window in traced.others()
@@ -147,11 +148,11 @@ _UP_TO_10_4 = BufferManager(
     untraced=_deep,
 )
 _MYSQL_8_0 = replace(_UP_TO_10_4, servers="mysql >= 8.0, < 8.1", own_defaults={"flush_neighbors": 0})
-"""MySQL 8.0. Its later versions have the same rules.
+"""The model for MySQL 8.0. Later versions have the same rules.
 
-In 8.4 buf0flu.cc's buf_flush_LRU_list_batch, buf_flush_single_page_from_LRU and buf_flush_page_coordinator_thread do
-what they do in 8.0. New there is only that a page of a dropped table stays in the list until a batch or a thread comes
-to it (buf_page_free_stale).
+In buf0flu.cc of 8.4, buf_flush_LRU_list_batch, buf_flush_single_page_from_LRU and buf_flush_page_coordinator_thread do
+the same as in 8.0. The only difference: a page of a dropped table stays in the list until a batch or a thread
+finds it (buf_page_free_stale).
 """
 MANAGERS = (
     _UP_TO_10_4,
@@ -168,4 +169,5 @@ MANAGERS = (
         further=_neighbors,
     ),
 )
-"""The entries of two models. The first has four: its servers differ in a default, and some were never compared."""
+"""The declarations of two models. The first has four: its servers differ in a default, and predictions for some of
+them were never compared with measured reads."""

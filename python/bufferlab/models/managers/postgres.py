@@ -1,7 +1,7 @@
 """PostgreSQL's shared buffers: a clock sweep with usage counts (crates/bufferlab-sim/src/managers/postgres.rs).
 
-Scans of large tables have rings (scans.rs in the same folder). This file says which tables are large, and how large a
-ring is; dirty_buffers.py says how dirty pages are written.
+Scans of large tables have rings (scans.rs in the same folder). This file decides which tables are large, and how large
+a ring is; dirty_buffers.py has the rules for dirty pages.
 """
 
 from __future__ import annotations
@@ -13,25 +13,25 @@ from bufferlab.results.page_traces import PagesOfObject
 _RING_BUFFERS = 32
 """The buffers of a bulk read's ring, 256 kB (freelist.c, GetAccessStrategy)."""
 _RING_GROWS = "postgres >= 18"
-"""The servers whose rings have room for reads that are under way (freelist.c, GetAccessStrategy)."""
+"""The servers whose rings have additional room for reads in progress (freelist.c, GetAccessStrategy)."""
 _IO_CONCURRENCY = 16
 """The default of effective_io_concurrency from 18 on (bufmgr.h, DEFAULT_EFFECTIVE_IO_CONCURRENCY)."""
 _COMBINED_BYTES = 128 << 10
 """The default of io_combine_limit in bytes (bufmgr.h, DEFAULT_IO_COMBINE_LIMIT)."""
 _PAGE_BYTES = 8 << 10
 _FURTHER_CONNECTIONS = 20
-"""The connections that a private server allows besides the workload's (postgresql_conf.py)."""
+"""The connections that a private server allows in addition to the workload's (postgresql_conf.py)."""
 _PROCESSES = {"autovacuum_worker_slots": 16, "max_worker_processes": 8, "max_wal_senders": 0}
-"""Settings that limit processes other than connections, with their values on a private server."""
+"""Setting that limits processes other than connections -> its value on a private server."""
 _SPECIAL_PROCESSES = 2
-"""The processes that MaxBackends has besides (proc.h, NUM_SPECIAL_WORKER_PROCS)."""
+"""The further processes that MaxBackends counts (proc.h, NUM_SPECIAL_WORKER_PROCS)."""
 _AUXILIARY_PROCESSES = 6 + 32
-"""The auxiliary processes and IO workers, which may pin buffers, too (proc.h, NUM_AUXILIARY_PROCS)."""
+"""The auxiliary processes and IO workers, which may also pin buffers (proc.h, NUM_AUXILIARY_PROCS)."""
 _HAS_FREE_LIST = "postgres < 19"
 """The servers with a list of buffers without a page (freelist.c, StrategyGetBuffer; from 19 on buf_internals.h's
 BufferDesc has no freeNext)."""
 _MOST_TABLES = 255
-"""The most tables that the core takes."""
+"""The most tables that the Rust core takes."""
 _FORKS = (" (fsm)", " (vm)", " (init)")
 _NO_TABLE = ("(catalog)", "(free)")
 
@@ -53,9 +53,9 @@ def _further(traced: Traced, pool: Pool) -> Settings:
 
 
 def _is_large(one: PagesOfObject, frames: int) -> bool:
-    """Return whether scans of an object have a ring (heapam.c, initscan).
+    """Return whether scans of an object use a ring (heapam.c, initscan).
 
-    Scans read no index through a ring. An index is named TABLE.INDEX.
+    Scans of an index use none. The name of an index is TABLE.INDEX.
     """
     is_table = "." not in one.name and not one.name.endswith(_FORKS) and one.name not in _NO_TABLE
     return is_table and one.pages > frames // 4
@@ -65,11 +65,11 @@ def _ring_buffers(traced: Traced, pool: Pool) -> int:
     """Return the buffers of a bulk read's ring (freelist.c, GetAccessStrategy and GetAccessStrategyWithSize)."""
     buffers = _RING_BUFFERS
     if traced.server.is_in(_RING_GROWS):
-        # The server reads no more at once than io_max_combine_limit, whatever SHOW io_combine_limit says.
+        # The server never reads more at once than io_max_combine_limit, even if io_combine_limit is larger.
         limits = ("io_combine_limit", "io_max_combine_limit")
         combined = min(traced.ran.get(name, _COMBINED_BYTES) for name in limits) // _PAGE_BYTES
         wanted = buffers + combined * traced.ran.get("effective_io_concurrency", _IO_CONCURRENCY)
-        # A process may pin only its share of the pool (bufmgr.c, GetPinLimit).
+        # A process may pin at most its share of the pool (bufmgr.c, GetPinLimit).
         buffers = min(wanted, max(buffers, pool.frames // _pinning_processes(traced)))
     return max(1, min(buffers, pool.frames // 8))
 
@@ -77,7 +77,7 @@ def _ring_buffers(traced: Traced, pool: Pool) -> int:
 def _pinning_processes(traced: Traced) -> int:
     """Return the number of processes that may pin buffers (postinit.c, InitializeMaxBackends; bufmgr.c, GetPinLimit).
 
-    Settings that the run does not have are those of a private server.
+    For settings that the run did not record, take those of a private server.
     """
     connections = traced.ran.get("max_connections", traced.connections + _FURTHER_CONNECTIONS)
     others = sum(traced.ran.get(name, own) for name, own in _PROCESSES.items())

@@ -1,8 +1,8 @@
-"""Writes that do not depend on the pool: those of a log and of its checkpoints (SQLite's write-ahead log).
+"""Writes that do not depend on the pool's size: those of SQLite's write-ahead log and its checkpoints.
 
-A commit appends each page that it changed to the log (wal.c, sqlite3WalFrames). When the log has reached its limit, a
+A commit appends each changed page to the log (wal.c, sqlite3WalFrames). When the log has reached its limit, a
 checkpoint writes each page of the log once into the database file (wal.c, walCheckpoint). A dirty page leaves the pool
-earlier only if the pool is full of pages in use (pcache.c, sqlite3PcacheFetchStress): it spills.
+earlier (it spills) only if the pool is full of pages in use (pcache.c, sqlite3PcacheFetchStress).
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from bufferlab.models.managers.declaration import Traced
 
 _SPILLED_LIMIT = 0.01
-"""The share of the pages written that may have spilled: with more, another pool may spill more or fewer."""
+"""The largest share of spilled pages among the pages written. Above it, another pool may spill more or fewer."""
 
 
 @dataclass(frozen=True)
 class SameWrites:
-    """The writes of the traced run's window, which a pool of any size has."""
+    """The writes in the traced run's window, which are the same for a pool of any size."""
 
     pages: int
     log_bytes: int
@@ -25,7 +25,7 @@ class SameWrites:
 
 
 def of_log(traced: Traced) -> SameWrites | str:
-    """Return the writes of a run of SQLite, or the reason why other pools have others."""
+    """Return the writes of a run of SQLite, or the reason why they depend on the pool."""
     pages, log = (traced.edges.change(name) for name in ("pages_written", "wal_write_bytes"))
     if pages.value is None or log.value is None:
         return f"the run did not count its writes: {pages.reason or log.reason}"

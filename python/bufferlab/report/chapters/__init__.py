@@ -27,7 +27,7 @@ from bufferlab.report.predicted import predicted, predictions
 def chapters_of(analysis: Analysis) -> tuple[Chapter, ...]:
     """Return all chapters, with those of the sweep's engine, in the order in which a report shows them.
 
-    A predicted sweep has only the chapter `predicted`, because the others are on time, writes, and measured runs.
+    A predicted sweep has only the chapter `predicted`: the other chapters report times, writes and measured runs.
     """
     if predictions(analysis):
         return (predicted,)

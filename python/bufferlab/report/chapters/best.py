@@ -1,7 +1,7 @@
 """The chapter on the best setting: a set of points that may be the best, and the benefit of each further MiB.
 
-A single best point is claimed only if it is resolved from every other. The chapter is only for settings of the engine:
-an engine does not choose how much work there is, nor how it arrives.
+A single best point is claimed only if its difference from every other point is resolved. Settings of the workload or
+the load have no best value, because users cannot choose how much work there is, nor how it arrives.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from bufferlab.units import MIB, format_bytes
 def best(analysis: Analysis) -> Section | None:
     """Return the chapter: points that may be the best, and for sizes the benefit of each step per MiB.
 
-    The result is None if the axis is not a setting of the engine, or if nothing may be claimed.
+    The result is None if the axis is not a setting of the engine, or if no claim is allowed.
     """
     if not is_of_the_engine(analysis):
         return None
@@ -35,7 +35,7 @@ def best(analysis: Analysis) -> Section | None:
 
 
 def is_of_the_engine(analysis: Analysis) -> bool:
-    """Return whether the axis is a setting of the engine. Only such settings have a best value."""
+    """Return whether the axis is a setting of the engine; no other setting has a best value."""
     name = next((run.run.engine for run in analysis.runs), None)
     return name in engines.names() and analysis.axis in engines.declaration(name).by_name()
 
@@ -103,7 +103,7 @@ def _marginal(analysis: Analysis) -> tuple[Table, list[str]]:
             continue
         found = knee_of_curve(fit, sizes)
         if not any(step.benefit.has_interval for step in found.steps):
-            continue  # With one run a point no step has an interval, so the sentence "no step was shown" would mislead.
+            continue  # With one run per point no step has an interval; "no step was shown" would mislead.
         rows += [_step_row(analysis, group, step) for step in found.steps]
         sentence = _sentence(analysis, group, found)
         said.append(f"{sentence[0].upper()}{sentence[1:]}")

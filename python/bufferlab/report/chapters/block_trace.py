@@ -77,7 +77,7 @@ def _read(analysis: Analysis, point: PointRuns, record: RunRecord) -> _Traced | 
         return None
     found = spans(frame, told.partitions, "QDRC")
     queued, issued = ([span for span in found if span.action == action] for action in "QD")
-    # Requests to a stack of devices are counted at its top. Its disks do the work, so D2C times are those of the disks.
+    # On stacked devices, count each request once, at the top device. D2C times come from the disks, which do the work.
     queued = [span for span in queued if span.place[0] == told.device]
     return _Traced(
         f"{analysis.name_of(point)}, block {record.run.block + 1}",

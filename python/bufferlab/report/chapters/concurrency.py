@@ -1,7 +1,7 @@
 """The chapter on throughput against connections: which numbers of connections may be the best, and where time goes.
 
-A best number is named only if it may be claimed: in long windows, and if our client left the processors to the server.
-Otherwise the chapter says which of these conditions is missing.
+A best number is named only if the windows were long and our client used little processor time, so that the server
+could use the rest. Otherwise the chapter says which of these conditions is missing.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from bufferlab.stats.estimate import Estimate
 from bufferlab.stats.fit import fit
 
 AXIS = "connections"
-#: If our client takes more than this share of all processors, the curve shows its limits too.
+#: If our client takes more than this share of all processors' time, the curve shows the client's limits too.
 MOST_CLIENT_SHARE = 0.20
 _WORKER, _SERVER = "worker_cpu_share", "server_cpu_share"
 _LATENCIES = (("median", "latency_p50_us"), ("p99", "latency_p99_us"))
@@ -68,7 +68,7 @@ def asks_for_throughput(analysis: Analysis) -> bool:
 
 
 def found_concurrency(analysis: Analysis) -> list[Concurrency]:
-    """Return the results for each group of points along the connections; [] unless all runs are closed loops."""
+    """Return the result for each group of points of different connections; [] unless all runs are closed loops."""
     is_closed = all(run.engine.is_server and not run.open_loop for run in analysis.runs)
     if analysis.axis != AXIS or not is_closed:
         return []
@@ -106,7 +106,7 @@ def _why_the_clients(analysis: Analysis, points: Sequence[PointRuns]) -> str:
 
 
 def _is_here(analysis: Analysis) -> bool:
-    """Return whether the server runs on our host, because only then its processor time is known."""
+    """Return whether the server runs on our host; its processor time is known only then."""
     return analysis.fit(_SERVER) is not None
 
 
@@ -153,7 +153,8 @@ def sentence(analysis: Analysis, found: Concurrency) -> str:
     members = [str(count) for count in found.best.members]
     if len(members) == 1:
         return f"{said}, more than at any other number of them.{told}"
-    # A number of connections that may be the best may also be far behind the best, so the sentence says how far.
+    # A number of connections that may be the best may also be far worse than the best, so the sentence says by how
+    # much.
     worst = max(found.best.behind[count] for count in found.best.members)
     far = "" if worst > words.WIDEST_FACTOR else f"; each is {words.two_digits(1 - 1 / worst)} % behind it at most"
     return f"{said}. {words.listing(members)} connections cannot be told apart as the best{far}.{told}"
@@ -161,7 +162,7 @@ def sentence(analysis: Analysis, found: Concurrency) -> str:
 
 def _intro(analysis: Analysis, found: Sequence[Concurrency]) -> str:
     text = "Each connection sends its next transaction when its last has ended."
-    # If the sweep asks for throughput, its answer has these sentences.
+    # If the sweep asks for throughput, its answer already has these sentences.
     if asks_for_throughput(analysis):
         return text
     return " ".join([text, *(sentence(analysis, one) for one in found)])

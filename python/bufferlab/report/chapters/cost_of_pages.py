@@ -1,4 +1,4 @@
-"""The chapters on costs in pages: of another page size, and of one long query by its plan.
+"""The chapters on costs in pages: the cost of another page size, and the cost of one long query under each plan.
 
 The page size changes not only reads, but also the file and its trees, bytes moved, scans and inserts. Scans and inserts
 are phases after the measured window, with figures per row. A query has its time, the device's work, and its plan in the
@@ -219,7 +219,7 @@ def query_cost(analysis: Analysis) -> Section | None:
 
 
 def _plans(analysis: Analysis) -> Table | None:
-    """Return the words of each plan from its first run, and the answers that were checked in all of its runs."""
+    """Return the table with each plan's text, from its first run, and the query answers checked in all of its runs."""
     told = [drawn for run in analysis.runs if "plan_text" in (drawn := run.run.workload.get("drawn") or {})]
     rows = []
     for plan in dict.fromkeys(drawn["plan"] for drawn in told):

@@ -1,4 +1,4 @@
-"""The chapter on the hosts of a merged sweep: how far they differ, which cancels in differences between points."""
+"""The chapter on the hosts of a merged sweep: how far their numbers differ; points' differences do not."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def hosts(analysis: Analysis) -> Section | None:
 
 
 def compared(analysis: Analysis) -> list[tuple[str, HostsCompared]]:
-    """Return (metric, how far hosts differ in it) for each metric that may be claimed."""
+    """Return (metric, how far hosts differ in it) for each metric on which claims are allowed."""
     host_of: dict[Hashable, Hashable] = {
         block: number for number, one in enumerate(analysis.sweep.hosts, 1) for block in one.blocks
     }

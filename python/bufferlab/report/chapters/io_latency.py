@@ -18,7 +18,7 @@ _OF_DEVICE = ("device_reads_per_s", "device_writes_per_s", "device_read_await_ms
 _US_PER_MS = 1000.0
 #: The classes of a histogram for each power of ten.
 _CLASSES = 8
-#: The most histograms in one picture. Of more points as many are drawn, evenly spread.
+#: The most histograms in one picture. If there are more points, this many are drawn, evenly spread.
 _MOST_HISTOGRAMS = 5
 
 
@@ -56,7 +56,7 @@ def _read_time(analysis: Analysis) -> Figure | None:
 
 
 def _requests(analysis: Analysis) -> Figure | None:
-    """Return the figure of the device's reads and writes a second."""
+    """Return the figure of the device's reads and writes per second."""
     names = {"device_reads_per_s": "reads", "device_writes_per_s": "writes"}
     titles = ("iops", "Device requests per second (IOPS)")
     return _together(analysis, names, titles, "The whole disk that holds the data, other programs' requests too.")

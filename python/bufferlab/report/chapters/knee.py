@@ -1,6 +1,6 @@
-"""The chapter on the knee, the number of hot rows that just fit the pool: misses against hot rows, and a prediction.
+"""The chapter on the knee, the number of hot rows that just fit the pool. It plots misses against hot rows.
 
-The prediction is by an analytic model that knows the table's tree and the pool's frames, but not the measurement.
+An analytic model predicts the knee from the table's tree and the pool's frames, without using the measurement.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _HINGE_REACH = 1.6
 
 @dataclass(frozen=True)
 class _Line:
-    """One group of points, with the model's inputs and its results."""
+    """One group of points (one line of the figure), with the model's inputs and its results."""
 
     place: int
     group: Group
@@ -54,7 +54,7 @@ class _Line:
     pool_frames: int
     layout: Layout
     even: bool
-    """True if every hot row is read equally often. Only then the model's curve and fit are valid."""
+    """Whether every hot row is read equally often. Only then are the model's curve and fit valid."""
     knee: int | None
 
     @property
@@ -138,7 +138,7 @@ def _frames(run: MeasuredRun, page_size_bytes: int) -> int:
 
 
 def _fitted_knees(lines: Sequence[_Line]) -> Fit | None:
-    """Fit the model's knee to each line and block, and return the fit of these knees over blocks; None without any."""
+    """Fit the model's knee to each line in each block; return the fit of the knees over blocks; None without any."""
     values = []
     for line in lines:
         measured = line.measured()

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 _TITLES = ("median", "p95", "p99", "p99.9", "maximum")
 _SHARES = (0.5, 0.95, 0.99, 0.999)
-#: The percentiles in the figure of several groups, which would be a tangle with all of them.
+#: The percentiles in a figure of several groups. With all percentiles it would be unreadable.
 _SHOWN_OF_MANY = ("p99",)
 #: The database keeps up if it completes at least this share of the offered rate.
 _KEEPS_UP = 0.97
@@ -106,7 +106,7 @@ def _response(point: PointRuns) -> _Response | None:
 
 
 def _together(latency: pl.DataFrame) -> pl.DataFrame:
-    """Return the buckets of response times in the measured window, with all transaction types named "all"."""
+    """Return the histogram buckets of response times in the measured window, with all transaction types named "all"."""
     import polars as pl
 
     of_window = (pl.col("time") == "response") & ~pl.col("transaction_type").str.contains(".", literal=True)

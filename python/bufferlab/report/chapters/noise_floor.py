@@ -2,7 +2,7 @@
 
 It shows the smallest changes that repetitions can find, and whether this sweep scatters more than the floor. host.json
 has the floor; execute/host/stored_noise.py puts it there. An A/A sweep, whose points differ only in a label, shows its
-own scatter. The age of a floor is its age when the sweep ran.
+own scatter. The age shown for a floor is its age at the time of the sweep.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _HOST_PART = 0.25
 
 @dataclass(frozen=True)
 class _Line:
-    """One figure, with its known noise, and its scatter in this sweep."""
+    """One metric, with its known noise, and its scatter in this sweep."""
 
     metric: str
     floor: Noise
@@ -36,9 +36,9 @@ class _Line:
 
     @property
     def worse(self) -> bool:
-        """Return whether the figure scattered clearly more in this sweep than in the floor.
+        """Return whether the metric scattered clearly more in this sweep than in the sweep that measured the floor.
 
-        Only figures are judged to whose noise the host contributes. Counts depend on settings and transactions, and
+        Only metrics to whose noise the host contributes are judged. Counts depend on settings and transactions, and
         scatter even on the quietest host.
         """
         within, across = self.floor.within, self.floor.across

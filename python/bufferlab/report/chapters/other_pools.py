@@ -29,10 +29,10 @@ _CAPTION = (
     "several."
 )
 _OF_RUNS = " Without any run: means of generated runs with their own seeds."
-#: The verdicts whose sentences have numbers of one pool, and of one traced run. Tables have the numbers, too.
+#: Verdicts whose sentences quote numbers of a single pool or a single traced run. The tables have these numbers too.
 _OF_NUMBERS = ("short_trace", "own_point")
 _END = "trace"
-"""The word at the end of the line of predictions from a trace."""
+"""The label at the end of the figure's line for predictions from a trace."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class _Group:
         return f"reads_per_{self.unit}"
 
     def reads(self, pool: OtherPool) -> float | None:
-        """Return the pages that the model reads with a pool per unit of work; None if they depend on speed."""
+        """Return the predicted page reads per unit of work with this pool; None if they depend on the load's speed."""
         return None if pool.reads is None else pool.reads / self.of.traced.work[self.unit]
 
     def measured(self, pool: OtherPool) -> PointRuns | None:
@@ -121,7 +121,7 @@ def _lead(groups: Sequence[_Group]) -> Iterator[str]:
 
 
 def _consequence(verdict: Verdict, short: Sequence[str]) -> Verdict:
-    """Return a verdict that `short` names without its numbers, so that several pools or groups have one sentence."""
+    """Return the verdict, without its numbers if `short` names it, so that several pools share one sentence."""
     if verdict.name not in short:
         return verdict
     return verdict.model_copy(update={"sentence": verdict.sentence.rpartition(": ")[2]})
@@ -200,7 +200,7 @@ def _cells(analysis: Analysis, group: _Group, pool: OtherPool) -> tuple[str, ...
     mean = analysis.mean(group.metric, point) if point else None
     off = reads / mean.value - 1 if reads is not None and mean and mean.value else None
     size = format_bytes(pool.pool_bytes)
-    # The other tables of the report name a measured point as it was asked for.
+    # The report's other tables name a measured point by the value that was asked for.
     asked = f" ({name})" if point and (name := analysis.short_label(point)) != size else ""
     return (
         ", ".join(filter(None, [group.label, f"{size}{asked}"])),

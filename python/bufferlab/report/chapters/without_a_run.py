@@ -25,7 +25,7 @@ _ID = "without-a-run"
 TITLE = "What was predicted without any run"
 LABEL, DOUBTED = "predicted without any run", "without any run, with a doubt"
 END = "no run"
-"""The word at the end of the line of predictions without any run."""
+"""The label at the end of the figure's line for predictions without any run."""
 
 
 @dataclass(frozen=True)
@@ -35,9 +35,9 @@ class WithoutRun:
     of: GeneratedPoints
     unit: Work
     means: Mapping[int, Estimate]
-    """Index of a point -> mean reads, without points whose reads depend on the speed of the run."""
+    """Index of a point -> predicted mean reads. Points whose reads depend on the speed of the run are missing."""
     verdicts: Mapping[int, Sequence[Verdict]]
-    """Index of a point -> its verdicts, the reasons to doubt it, for every predicted point."""
+    """Index of a point -> its verdicts, the reasons to doubt the prediction, for every predicted point."""
 
     @property
     def metric(self) -> str:
@@ -96,7 +96,7 @@ def without_a_run(analysis: Analysis) -> Section | None:
 
 
 def known_error(analysis: Analysis, found: WithoutRun) -> str:
-    """Return in words the known error of generated accesses' predictions for this server and workload; "" if unknown.
+    """Return in words the known error of predictions without a run for this server and workload; "" if unknown.
 
     It comes from the measured cells in docs/prediction.md.
     """
@@ -110,7 +110,7 @@ def known_error(analysis: Analysis, found: WithoutRun) -> str:
 
 
 def _how_sure(analysis: Analysis, found: WithoutRun) -> str:
-    """Return the sentences on intervals of predictions and on the known error, which they do not contain."""
+    """Return the sentences on the predictions' intervals, and on the known error, which these do not include."""
     error = known_error(analysis, found)
     return (
         "Intervals of predictions tell how runs with other seeds differ, not how far the rules are off. The known "
@@ -121,7 +121,7 @@ def _how_sure(analysis: Analysis, found: WithoutRun) -> str:
 
 
 def curve_of(dots: Sequence[Dot], series: int) -> tuple[Curve, ...]:
-    """Return the line through dots, with the word END at its end; () for fewer than two dots."""
+    """Return the line through dots, with the label END at its end; () for fewer than two dots."""
     ordered = sorted(dots, key=lambda one: one.x)
     if len(ordered) < 2:
         return ()
@@ -130,7 +130,7 @@ def curve_of(dots: Sequence[Dot], series: int) -> tuple[Curve, ...]:
 
 
 def with_series_alike(plots: Sequence[PointsPlot]) -> list[PointsPlot]:
-    """Return the plots without series that have no dot in any plot. Series of lines stay.
+    """Return the plots without those series of dots that have no dot in any plot.
 
     A series is dropped from all plots or from none, so that it has the same colour in all panels.
     """

@@ -27,7 +27,7 @@ from bufferlab.stats.estimate import Estimate
 _LONGER = 1.25
 """Two warm-ups, or two windows, differ if one has more than 1.25 times the transactions of the other."""
 _USUAL = {"lru_scan_depth": ["100"], "old_blocks_time": ["0"]}
-"""The values of settings that a cell of development_cells.toml does not name."""
+"""The values of settings that an entry of development_cells.toml leaves out."""
 _DECIDED_ELSEWHERE = {"server", "warehouses"}
 
 
@@ -47,7 +47,7 @@ class PointAccuracy:
     measured_frames: float | None
     """The frames of the pool that the measured servers counted, in the mean of the runs; None if no run has them."""
     in_development: bool
-    """Whether the point is a cell of development_cells.toml, which was looked at while the models were developed."""
+    """Whether development_cells.toml lists the point: its measured reads were known while the models were developed."""
 
     @property
     def error(self) -> float | None:
@@ -102,23 +102,23 @@ class StepAccuracy:
 
     @property
     def right(self) -> bool | None:
-        """Return whether the model has the step's sign; None where the measured sweep does not resolve it."""
+        """Return whether the model has the step's sign; None if the measured sweep does not resolve it."""
         return None if self.measured == "not resolved" else self.measured == self.predicted
 
 
 @dataclass(frozen=True)
 class Stretches:
-    """The lengths of warm-ups, or of windows, in transactions: the least and the most, of both kinds of runs.
+    """The shortest and longest warm-up, or window, in transactions: of the predicted runs, and of the measured runs.
 
-    The kinds are predicted and measured runs. A run that was predicted from a trace has the lengths of the traced run.
+    A run that was predicted from a trace has the lengths of the traced run.
     """
 
     name: Literal["warm-up", "window"]
     predicted: tuple[int, int]
     measured: tuple[int, int]
     differ: bool
-    """Whether the sides of a point differ enough for one to read pages for the first time that the other had read
-    before."""
+    """Whether the lengths differ enough that one side's window reads pages for the first time that the other side had
+    read before its window."""
 
 
 @dataclass(frozen=True)
@@ -134,7 +134,7 @@ class Accuracy:
     summaries: tuple[ErrorSummary, ...]
     stretches: tuple[Stretches, ...]
     touched: tuple[Touched, ...]
-    """The touched pages by table and index, for points with a generated side and a page trace on the measured side."""
+    """The pages touched, by table and index, for points with a page trace of a measured run and a generated run."""
     writes: tuple[PointWrites, ...]
     """Measured and predicted writes of each point; empty for a model without writes."""
     work: Work
@@ -147,7 +147,7 @@ class Accuracy:
 
     @property
     def chosen(self) -> PointAccuracy | None:
-        """Return the point with the fewest predicted reads, which one would choose; None without a choice."""
+        """Return the point with the fewest predicted reads, which the model recommends; None without a choice."""
         told = [(point.predicted, point) for point in self.points if point.predicted is not None]
         return min(told, key=lambda one: one[0])[1] if len(told) > 1 else None
 
@@ -168,7 +168,7 @@ class Accuracy:
 
     @property
     def regret(self) -> float | None:
-        """Return by what share the chosen point reads more than the best one; None where nothing can be chosen."""
+        """Return by what share the chosen point reads more than the best one; None if nothing can be chosen."""
         return _error(self.chosen.measured.value, self.best.measured.value) if self.chosen else None
 
 
@@ -253,7 +253,7 @@ def _points(sides: Sides, metric: str, unit: Work) -> Iterable[PointAccuracy]:
 
 
 def _with_all_verdicts(told: Sequence[Prediction]) -> Prediction:
-    """Return the first prediction of a point with the verdicts of all of them, each verdict's name once."""
+    """Return the first of a point's predictions, with the verdicts of all of them; verdicts of one name appear once."""
     verdicts = {verdict.name: verdict for one in reversed(told) for verdict in one.verdicts}
     return told[0].model_copy(update={"verdicts": list(verdicts.values())})
 
@@ -308,7 +308,7 @@ def _error(value: float, reference: float) -> float | None:
 
 @cache
 def _cells() -> list[dict[str, Any]]:
-    """Return the entries of development_cells.toml, which says which points were seen while models were developed.
+    """Return the entries of development_cells.toml: the points whose measurements the models' developers had seen.
 
     Each combination of the values in an entry's lists was seen.
     """
@@ -326,7 +326,7 @@ def was_seen(
     *,
     of_generated: bool = False,
 ) -> bool:
-    """Return whether a point was seen while the models were developed (development_cells.toml).
+    """Return whether the models' developers had seen the measurement of a point (development_cells.toml).
 
     `asked` has all settings of the point; `swept` names those that the sweep varied. Generated accesses
     (`of_generated`) have other cells than models of buffer managers.

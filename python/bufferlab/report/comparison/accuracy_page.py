@@ -128,7 +128,7 @@ def _measured(point: PointAccuracy) -> str:
 
 
 def _off(error: float) -> str:
-    """Return where a prediction lies: a per cent above or below, or a multiple from twice the measured value on.
+    """Return how a prediction lies to the measured value: per cent above or below, or a multiple if at least twice it.
 
     >>> _off(0.0213), _off(-0.3), _off(196.4), _off(0.0)
     ('2.1 % above', '30.0 % below', '197 times', '0.0 % above')
@@ -147,7 +147,7 @@ def _without_errors(accuracy: Accuracy) -> str:
 
 
 def _errors_table(accuracy: Accuracy) -> Table:
-    """Return the short table of errors, which stands next to the figure."""
+    """Return the short table of errors, which is shown next to the figure."""
     rows = ((one.label, words.signed_share(one.error), words.signed_share(one.lru_error)) for one in accuracy.points)
     return Table.of("errors-by-point", "Errors", ("<Point", "Model's error", "LRU's error"), rows)
 
@@ -211,7 +211,7 @@ def _left_out(accuracy: Accuracy) -> list[str]:
 
 
 def _unlike(accuracy: Accuracy) -> list[str]:
-    """Return a sentence for each of warm-up and window if its length differs between the sides."""
+    """Return a sentence on the warm-ups if their lengths differ between the sides, and one on the windows likewise."""
     return [
         f"The {one.name} behind the predictions had {_between(*one.predicted)} transactions, those of the measured "
         f"runs {_between(*one.measured)}: one side may have read pages for the first time that the other had in "

@@ -23,9 +23,9 @@ from bufferlab.stats.fit import Cell
 
 LEVEL = 0.95
 _MOST_NAMED = 8
-"""The most figures that the hint to a rule of another figure names."""
+"""The maximum number of metrics that an error lists, as a hint, if a rule names a metric that a side lacks."""
 Outcome = Literal["same", "different", "not_distinguishable", "not_claimed"]
-#: The figures that are compared for each phase, per row or per transaction.
+#: The metrics that are compared for each phase, per row or per transaction.
 _OF_PHASES = ("reads", "read_bytes", "write_bytes", "pages_created", "cpu_us")
 #: Metrics that are compared if both sides have them, even if the workload does not name them.
 _OF_THE_HOST = ("server_cpu_us_per_transaction", *OF_LATENCIES)
@@ -38,15 +38,15 @@ class MetricCompared(FigureAt):
     PRINTED: ClassVar = ("settings", "metric", "unit", "outcome", "reason", "found", "level")
 
     found: Compared | None
-    """The comparison of the figure at this point; None if a side has no value of it."""
+    """The comparison of the metric at this point; None if a side has no value of it."""
     level: float
     """The confidence level of this single interval, chosen so that its family holds together at LEVEL."""
     unclaimed: str | None
-    """The reason why nothing may be claimed of this figure, regardless of its interval; None without one."""
+    """The reason why no claim on this metric is allowed, regardless of its interval; None without one."""
 
     @property
     def outcome(self) -> Outcome:
-        """Return the kind of claim on it."""
+        """Return the kind of claim that the comparison allows on the metric."""
         if self.found is None or self.found.verdict.direction == "no_interval":
             return "not_claimed"
         if self.found.verdict.direction == "identical":
@@ -57,7 +57,7 @@ class MetricCompared(FigureAt):
 
     @property
     def reason(self) -> str | None:
-        """Return why no claim is made; None when one is."""
+        """Return why no claim is made; None if one is made."""
         if self.outcome != "not_claimed":
             return None
         if self.found is None:
@@ -75,7 +75,7 @@ class SidesCompared:
     method: Method
     headline: str
     figures: tuple[MetricCompared, ...]
-    """The comparisons of the headline, then of each further figure, each in the order of the matched points."""
+    """The comparisons of the headline metric, then of each further one, each in the order of the matched points."""
     warnings: tuple[str, ...]
     forced: tuple[Problem, ...]
     """The objections to the comparison that --force overruled."""
@@ -83,7 +83,7 @@ class SidesCompared:
     """The judged rules of --fail-if."""
 
     def of(self, metric: str) -> list[MetricCompared]:
-        """Return the comparisons of one figure, one for each matched point."""
+        """Return the comparisons of one metric, one for each matched point."""
         return [figure for figure in self.figures if figure.metric == metric]
 
     @property
@@ -93,12 +93,12 @@ class SidesCompared:
 
     @property
     def metrics(self) -> list[str]:
-        """Return the figures compared, the headline first."""
+        """Return the names of the metrics compared, the headline first."""
         return list(dict.fromkeys(figure.metric for figure in self.figures))
 
 
 def compare_sides(sides: Sides, *, force: bool = False, rules: Sequence[Rule] = ()) -> SidesCompared:
-    """Judge every figure that the workload compares, and the rules; return the result.
+    """Judge every metric that the workload compares, and the rules; return the result.
 
     Raises SpecError if there are objections to the comparison (unless forced), if only one side was predicted, and for
     a rule that cannot be judged.
@@ -141,7 +141,7 @@ def _compared(sides: Sides, metric: str, method: Method, level: float) -> list[t
 def _scatter(sides: Sides, metric: str) -> dict[Hashable, float]:
     """Return the known scatter of one run's value, by side and matched point.
 
-    The result is {} for values of phases and for sweeps of several hosts, of which no scatter is known.
+    The result is {} for values of phases, and for sweeps of several hosts: their scatter is not known.
     """
     if phase_of(metric)[0] or sides.a.across_hosts or sides.b.across_hosts:
         return {}
@@ -204,13 +204,13 @@ def _keyed(point: PointRuns, metric: str) -> tuple[tuple[int, float], ...]:
 
 
 def _seeds(match: MatchedPoint) -> Match:
-    """Return the seeds of all runs of both sides at a matched point, with 0 in place of values."""
+    """Return the seeds of both sides' runs at a matched point, in the form of `_match`, with 0 for each value."""
     a, b = (tuple((run.run.seed, 0.0) for run in point.ok) for point in match.both)
     return Match(match.place, a, b)
 
 
 def _context(sides: Sides, metric: str) -> list[Cell]:
-    """Return the values at the other points of a sweep that is compared with itself, because they show its noise."""
+    """Return the values at all other points, if points of one sweep are compared: they also show its noise."""
     if not sides.one_sweep:
         return []
     taken = {point.index for match in sides.matched for point in match.both}
@@ -223,6 +223,6 @@ def _context(sides: Sides, metric: str) -> list[Cell]:
 
 
 def _blocked(sides: Sides, metric: str) -> str | None:
-    """Return why nothing may be claimed of a metric, by the rules of each sweep's own report; None if it may."""
+    """Return why no claim on a metric is allowed, by the rules of each sweep's own report; else None."""
     analyses: list[Analysis] = sorted([sides.a, sides.b], key=lambda analysis: analysis.shortest_window_s or 0.0)
     return next(filter(None, (analysis.claim_blocked(metric) for analysis in analyses)), None)

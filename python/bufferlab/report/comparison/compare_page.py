@@ -88,7 +88,7 @@ def _checks(compared: SidesCompared) -> Iterator[Check]:
 
 
 def _figure(compared: SidesCompared) -> Figure | None:
-    """Return the figure of the headline at every matched setting, sides next to each other; None if a side lacks it."""
+    """Return the plot of the headline metric at every matched setting, with both sides; None if a side lacks values."""
     sides, metric = compared.sides, compared.headline
     sides_drawn = (
         (sides.name_a, sides.a, [(match, match.a) for match in sides.matched]),
@@ -97,7 +97,7 @@ def _figure(compared: SidesCompared) -> Figure | None:
     series = [Series(name, tuple(_dots(of, metric, matches)), joined=False) for name, of, matches in sides_drawn]
     has_settings = any(match.settings for match in sides.matched)
     if not has_settings and all(one.dots for one in series):
-        # Of one setting the sides are the places of the axis.
+        # With a single matched setting, the axis has a place for each side.
         named = (replace(one.dots[0], x=float(x), tick=one.label) for x, one in enumerate(series))
         series = [Series("", tuple(named), joined=False)]
     values = [value for one in series for dot in one.dots for value in dot.runs]
@@ -124,9 +124,9 @@ def _figure(compared: SidesCompared) -> Figure | None:
 
 
 def changes(compared: SidesCompared) -> Figure | None:
-    """Return the figure of the changes with their intervals: side B over side A, a row for each figure and setting.
+    """Return the plot of changes with their intervals: B divided by A, in a row for each metric and setting.
 
-    It has the first _MOST_CHANGES changes of ratios that were judged, the headline's first; None without any.
+    It shows the first _MOST_CHANGES judged ratios, those of the headline metric first. Return None without any.
     """
     names = dict.fromkeys([compared.headline, *compared.metrics])
     judged = [
@@ -187,9 +187,9 @@ def _banners(compared: SidesCompared) -> list[Banner]:
 
 
 def _one_that_differs(compared: SidesCompared) -> str:
-    """Return the setting that alone differs between two sweeps, in words.
+    """Return in words the only setting that differs between two sweeps, or "".
 
-    The result is "" without one: several are in a warning, and settings named by --between in the sides' names.
+    If several differ, a warning lists them. Settings named by --between are already in the names of the sides.
     """
     sides, differing = compared.sides, compared.differing_settings
     if sides.one_sweep or len(differing) != 1:

@@ -24,7 +24,7 @@ _FOUND = {"rises": "higher", "falls": "lower"}
 
 
 def answer(compared: SidesCompared) -> str:
-    """Return the answer: the claims on the headline figure, and which other figures differ if the headline does not."""
+    """Return the answer: the claims on the headline metric, and which other metrics differ if the headline does not."""
     figures = compared.of(compared.headline)
     outcomes = [figure.outcome for figure in compared.figures]
     if set(outcomes) == {"same"}:
@@ -75,7 +75,7 @@ def limits(compared: SidesCompared) -> list[str]:
 
 
 def table(compared: SidesCompared) -> Table:
-    """Return the table of figures with a claim: at every matched point both values, the verdict and the change."""
+    """Return the table of metrics with a claim: at every matched point both values, the verdict and the change."""
     several = len(compared.sides.matched) > 1 or any(match.label for match in compared.sides.matched)
     names = (compared.sides.name_a, compared.sides.name_b)
     heads = ("<Figure", *(("<Setting",) if several else ()), *names, "n", "<Verdict", "Change (95 %)", "Detectable")
@@ -86,7 +86,7 @@ def table(compared: SidesCompared) -> Table:
 
 
 def _in_order(compared: SidesCompared) -> list[str]:
-    """Return the figures of the table: the headline, then those that differ at some point, those that are always the
+    """Return the metrics of the table: the headline, then those that differ at some point, those that are always the
     same, and last those that are not distinguishable.
     """
     silent = _silent(compared)
@@ -101,7 +101,7 @@ def _in_order(compared: SidesCompared) -> list[str]:
 
 
 def _rows(compared: SidesCompared, metric: str) -> list[Row]:
-    """Return a row for each setting of a figure, or one row if the figure is the same at all settings."""
+    """Return a row for each setting of a metric, or one row if both sides are the same at all settings."""
     figures = compared.of(metric)
     if len(figures) > 1 and {figure.outcome for figure in figures} == {"same"}:
         ends = _of_many([found for figure in figures if (found := figure.found)], metric)
@@ -112,7 +112,7 @@ def _rows(compared: SidesCompared, metric: str) -> list[Row]:
 
 
 def _of_many(found: Sequence[Compared], metric: str) -> str:
-    """Return the least and the greatest value, over the settings, of a figure that is the same on both sides."""
+    """Return the least and the greatest value, over the settings, of a metric that is the same on both sides."""
     values = sorted(one.value_a for one in found)
     return " to ".join(dict.fromkeys(words.cell(declared(metric), value) for value in (values[0], values[-1])))
 
@@ -127,7 +127,7 @@ def _row(figure: MetricCompared, setting: tuple[str, ...], *, named: bool = True
 
 
 def _caption(compared: SidesCompared) -> str:
-    """Return the table's caption: the method of comparison, and the figures without a claim, with reasons."""
+    """Return the table's caption: the method of comparison, and the metrics without a claim, with reasons."""
     how = (
         "Paired by block: both sides did the same transactions in each block, so their effect cancels."
         if compared.method == "paired"
@@ -150,7 +150,7 @@ def _caption(compared: SidesCompared) -> str:
 
 
 def _with_detectable(compared: SidesCompared, metric: str, detectable: float | None) -> str:
-    """Return a figure's title with the smallest change that would have been found at every setting, in brackets."""
+    """Return a metric's title with the smallest change that would have been found at every setting, in brackets."""
     worst = next(
         (one.found.verdict for one in compared.of(metric) if one.found and one.found.verdict.detectable == detectable),
         None,
@@ -163,7 +163,7 @@ def _with_detectable(compared: SidesCompared, metric: str, detectable: float | N
 
 
 def _silent(compared: SidesCompared) -> list[str]:
-    """Return the figures, without the headline, that have a claim at no point."""
+    """Return the metrics other than the headline that have a claim at no point."""
     return [
         metric
         for metric in compared.metrics[1:]
@@ -172,7 +172,7 @@ def _silent(compared: SidesCompared) -> list[str]:
 
 
 def unmatched(compared: SidesCompared) -> list[str]:
-    """Return the points without a partner in words, with the reason if their runs failed."""
+    """Return in words the points of one side that the other side lacks, with the reason if their runs failed."""
     sides, found = compared.sides, []
     for name, points in ((sides.name_a, sides.only_a), (sides.name_b, sides.only_b)):
         for point in points:
@@ -224,7 +224,7 @@ _OUTCOME_WORDS = {
 
 
 def _rest(figures: Sequence[MetricCompared]) -> str:
-    """Return in words at how many settings the figure does not differ, by outcome."""
+    """Return in words at how many settings no difference in the metric was found, by outcome."""
     parts = []
     for outcome in ("not_distinguishable", "same", "not_claimed"):
         found = [figure for figure in figures if figure.outcome == outcome]
@@ -284,7 +284,7 @@ def _n_text(n_a: int, n_b: int) -> str:
 
 
 def _cells(figure: MetricCompared) -> tuple[str, ...]:
-    """Return the cells of a figure: both values, n, verdict, change, smallest change that would have been found."""
+    """Return a metric's cells at a point: both values, n, verdict, change, smallest change that would be found."""
     verdict = _OUTCOME_WORDS[figure.outcome]
     if figure.found is None:
         return (words.NOTHING, words.NOTHING, "0", verdict, words.NOTHING, words.NOTHING)
@@ -308,7 +308,7 @@ def _cells(figure: MetricCompared) -> tuple[str, ...]:
 
 
 def _could(verdict: Verdict, metric: str) -> str:
-    """Return the change that would have been found four times in five, such as "1.2 %"; "" if none can be named."""
+    """Return the change that would have been found in four comparisons of five, as "1.2 %"; "" if none is known."""
     return words.detectable(verdict, words.unit_of_change(declared(metric)))
 
 
@@ -318,7 +318,7 @@ def claimed(verdict: Verdict, metric: str) -> str:
 
 
 def title_of(metric: str) -> str:
-    """Return the title of a figure, with its phase if it has one: "Range scan: reads per row"."""
+    """Return the title of a metric, with its phase if it has one: "Range scan: reads per row"."""
     phase, _ = phase_of(metric)
     if not phase:
         return declared(metric).label
@@ -327,5 +327,5 @@ def title_of(metric: str) -> str:
 
 
 def title_within(metric: str) -> str:
-    """Return the title of a figure for use within a sentence: "range scan: reads per row"."""
+    """Return the title of a metric for use within a sentence: "range scan: reads per row"."""
     return words.lowered(title_of(metric))

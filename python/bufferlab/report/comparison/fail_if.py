@@ -1,6 +1,6 @@
 """Judges the rules of `compare --fail-if`: "reads_per_new_order worse 5%" is broken, holds, or is undecided.
 
-All rules of a command, at all matched settings, are one family: their intervals hold together at 95 %. The figures of
+All rules of a command, at all matched settings, are one family: their intervals hold together at 95 %. The metrics of
 the report's table are another family. So a rule's interval may be narrower than the table's.
 """
 
@@ -24,7 +24,7 @@ Word = Literal["worse", "higher", "lower"]
 Outcome = Literal["broken", "holds", "undecided"]
 FLAG = "--fail-if"
 ON_UNDECIDED = "An undecided rule ends with code 0, with --undecided fail with code 4."
-# Runs of every workload have reads per transaction.
+# The example uses a metric that runs of every workload have.
 _EXAMPLE = 'write "reads_per_transaction worse 5%"; shares take percentage points: "hit_ratio worse 1pp"'
 _WORDS: dict[str, Word] = {"worse": "worse", "higher": "higher", "lower": "lower"}
 _RULE = re.compile(r"\s*(?P<metric>\S+)\s+(?P<word>\S+)\s+(?P<limit>[0-9.]+)\s*(?P<unit>\S*)\s*")
@@ -32,7 +32,7 @@ _RULE = re.compile(r"\s*(?P<metric>\S+)\s+(?P<word>\S+)\s+(?P<limit>[0-9.]+)\s*(
 
 @dataclass(frozen=True)
 class Rule:
-    """One rule: the metric, the direction that is bad, and the change from which on it is broken."""
+    """One rule: the metric, the direction that is bad, and the smallest change that breaks the rule."""
 
     text: str
     metric: str
@@ -58,9 +58,9 @@ class RuleAtPoint:
     low: float | None
     high: float | None
     reason: str | None
-    """The reason why the interval is missing; None if it is there."""
+    """The reason why the interval is missing; None if it exists."""
     runs_needed: int | None = None
-    """How many runs on each side should decide the rule, by the width of this interval.
+    """The number of runs on each side that should decide the rule, estimated from the width of this interval.
 
     None if the rule is decided, or if the interval is missing.
     """
@@ -84,7 +84,7 @@ class RuleJudged:
 
     @property
     def outcome(self) -> Outcome:
-        """Return "broken" if it is at any setting, else "undecided" if it is at any, else "holds"."""
+        """Return "broken" if any setting is broken, else "undecided" if any is undecided, else "holds"."""
         found = {point.outcome for point in self.points}
         return "broken" if "broken" in found else "undecided" if "undecided" in found else "holds"
 
@@ -92,7 +92,7 @@ class RuleJudged:
 def parse(text: str, work: Work | None = None) -> Rule:
     """Return the rule written as METRIC worse|higher|lower LIMIT% (of a share: LIMITpp, percentage points).
 
-    The hint to a misspelt metric names those of any workload, or of one whose counts refer to the unit `work`.
+    The hint for a misspelt metric lists metrics of any workload, or only those whose unit of work is `work`.
     Raises SpecError for any other text, for an unknown metric, and for "worse" if neither more nor less is worse.
     """
     where = f'{FLAG} "{text}"'
@@ -103,7 +103,7 @@ def parse(text: str, work: Work | None = None) -> Rule:
     derived = registry().derived
     metric = derived.get(phase_of(name)[1])
     if metric is None:
-        # "reads" begins a family of names; as a misspelt name it would be another one's.
+        # "reads" is meant as "reads_per_...". By spelling alone another metric's name could be the closest.
         there = [known for known, of in derived.items() if work is None or of.work in (None, "transaction", work)]
         begin = [known for known in there if known.startswith(f"{name}_per_")]
         within = [known for known in there if f"_{name}_" in known][:4]
@@ -135,12 +135,12 @@ def judge(rule: Rule, level: float, points: Sequence[tuple[MatchedSetting, Compa
 
 
 def refuse(rule: Rule, why: str, hint: str) -> SpecError:
-    """Return the error that a rule cannot be judged, with the reason and a hint."""
+    """Return the error for a rule that cannot be judged, with the reason and a hint."""
     return SpecError(f"{rule.metric} cannot be judged: {why}", f'{FLAG} "{rule.text}"', hint)
 
 
 def at_setting(rule: Rule, setting: MatchedSetting, compared: Compared | None) -> RuleAtPoint:
-    """Judge a rule at one setting; `compared` is None if a side lacks the figure."""
+    """Judge a rule at one setting; `compared` is None if a side lacks the metric."""
     if compared is None:
         return RuleAtPoint(setting, "undecided", None, None, "a side has no such figure")
     verdict = compared.verdict
@@ -152,8 +152,8 @@ def at_setting(rule: Rule, setting: MatchedSetting, compared: Compared | None) -
     if verdict.contrast == "ratio":
         low, high = low - 1, high - 1
     elif not declared(rule.metric).is_share:
-        # With zeros among the runs there is no ratio. The difference is taken as a share of A's mean, which is huge if
-        # that mean is zero.
+        # If a run's value is zero there is no ratio. Then the difference is divided by A's mean; if that mean is zero
+        # too, by a tiny number, so that the result is huge.
         whole = compared.value_a or min(abs(end) for end in (low, high)) * 1e-9 or 1e-9
         low, high = low / whole, high / whole
     if not rule.rises:
@@ -175,7 +175,7 @@ _SAID = {"broken": "broken", "holds": "holds", "undecided": "cannot be told"}
 
 
 def sentences(judged: RuleJudged, since: str = "", why: str = ", the runs scatter too much") -> list[str]:
-    """Return the sentences on a rule: one for each setting that decides its outcome, or one if it holds everywhere.
+    """Return the sentences on a rule: one for each setting that decides its outcome, or a single one if it holds.
 
     `since` is the name of the sweep from which on changes count. `why` are the words for an undecided rule.
     """
@@ -193,7 +193,7 @@ def sentences(judged: RuleJudged, since: str = "", why: str = ", the runs scatte
 
 
 def _reaches(rule: Rule, point: RuleAtPoint) -> str:
-    """Return the words for why a rule is broken by an interval that begins below its limit; "" for any other."""
+    """Return in words why an interval that begins below the limit still breaks the rule; "" for other intervals."""
     if point.outcome != "broken" or point.low is None or point.low >= rule.limit:
         return ""
     unit = "pp" if declared(rule.metric).is_share else " %"
@@ -206,8 +206,8 @@ _OPPOSITE = {"worse": "better", "higher": "lower", "lower": "higher"}
 def span(judged: RuleJudged, point: RuleAtPoint) -> str:
     """Return the interval of the change, such as "5.1–6.3 % higher"; or why it is missing.
 
-    A change that is surely in the good direction is named by it: "60.9–61.5 % better". One that may go either way has
-    signs: "−0.3 to +0.3 %, + is worse".
+    If the whole interval is in the good direction, the text says so: "60.9–61.5 % better". If the change may have
+    either sign, the text has signs: "−0.3 to +0.3 %, + is worse".
     """
     if point.low is None or point.high is None:
         return str(point.reason)

@@ -1,6 +1,6 @@
-"""Finds the differences that speak against a comparison: objections, which refuse it, and warnings for its readers.
+"""Finds differences that make a comparison invalid or doubtful: objections refuse it, warnings go to its readers.
 
-An objection is a difference that gives the figures another meaning: the engine, the workload, or loaded data that
+An objection is a difference that gives the numbers another meaning: the engine, the workload, or loaded data that
 differ for a reason other than the compared settings. Different hosts, versions, days and settings give warnings.
 """
 
@@ -116,7 +116,7 @@ def _objection(what: str, why: str, values: tuple[set[str], set[str]]) -> Proble
 
 
 def _other_data(sides: Sides) -> Problem | None:
-    """Return the objection that both sides loaded different data.
+    """Return the objection that the two sides loaded different data.
 
     The result is None if a compared setting (a page size) or the engine's version explains the difference.
     """
@@ -152,7 +152,7 @@ def _deciding(match: MatchedPoint) -> dict[str, str]:
     """Return the settings that decide which data are loaded: name -> "engine" or "workload"."""
     run = match.a.ok[0].run
     found: dict[str, str] = {}
-    with suppress(KeyError):  # This bufferlab may lack the engine or workload of a newer one.
+    with suppress(KeyError):  # This bufferlab may lack an engine or workload of a newer version.
         found |= {knob.name: "engine" for knob in engines.declaration(run.engine).knobs if knob.decides_file}
     with suppress(KeyError):
         declared = workloads.declaration(run.workload["name"]).parameters
@@ -177,7 +177,7 @@ def versions_of(runs: Iterable[MeasuredRun]) -> dict[str, str]:
 def _other_settings(sides: Sides) -> list[str]:
     """Return a warning if more settings differ than the compared ones: then the cause of a difference is unknown."""
     differing = differing_settings(sides)
-    if "script" in differing:  # The name says it: the hash of its text is no second setting.
+    if "script" in differing:  # The script's name already tells them apart: its hash is not a second setting.
         differing.pop("script_sha256", None)
     beside = {name: pair for name, pair in differing.items() if name not in sides.chosen}
     if not beside or len(differing) == 1:
@@ -187,7 +187,7 @@ def _other_settings(sides: Sides) -> list[str]:
 
 
 def _other_actual(sides: Sides) -> list[str]:
-    """Return a warning if settings were asked alike but ran differently, such as 10 % of databases of other sizes.
+    """Return a warning if equal settings ran with different values, such as 10 % of databases of different sizes.
 
     Settings that both sides left to the server come last, in a separate warning, if another setting was asked
     differently: a server derives some from others (PostgreSQL wal_buffers from

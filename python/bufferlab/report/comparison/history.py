@@ -1,6 +1,6 @@
-"""Judges a history: where the levels of its figures change, by how much, and whether a rule of --fail-if is broken.
+"""Judges a history of sweeps: where metrics change their level, by how much, and whether a rule of --fail-if is broken.
 
-All figures at all settings are one family: of histories in which nothing changed, the share FALSE_ALARMS reports a
+All metrics at all settings are one family: of histories in which nothing changed, the share FALSE_ALARMS reports a
 change. This file makes the data, history_words.py its sentences, and history_page.py the answer that every format
 draws.
 """
@@ -31,7 +31,7 @@ LEVEL = 0.95
 
 @dataclass(frozen=True)
 class Step(FigureAt):
-    """A change of a series, with its size: the level from this change to the next, against the one before."""
+    """A change of a series, with its size: the level from it to the next change, compared with that before it."""
 
     change: Change
     found: Compared
@@ -41,27 +41,30 @@ class Step(FigureAt):
 
 @dataclass(frozen=True)
 class HistorySeries(FigureAt):
-    """One figure at one setting over the sweeps of a history."""
+    """The values of one metric at one setting over the sweeps of a history."""
 
     PRINTED: ClassVar = (
         "metric", "unit", "settings", "scale", "values", "runs", "scatter", "detectable", "unclaimed",
     )  # fmt: skip
 
     values: tuple[float | None, ...]
-    """The mean of each sweep's runs; None for a sweep without the figure."""
+    """The mean of each sweep's runs; None for a sweep without the metric."""
     runs: tuple[int, ...]
     scale: Scale
     scatter: float | None
     """The standard deviation of a sweep about its level: a share on the log scale. None for fewer than two values."""
     detectable: float | None
-    """The step in the middle that would be found in four of five histories, on the same scale; None without one."""
+    """The smallest step, in the middle of a history, that would be found in four histories of five; None without one.
+
+    Its scale is that of `scatter`.
+    """
     unclaimed: str | None
-    """The reason why nothing is claimed of this figure; None if changes of it may be claimed."""
+    """The reason why no change of this metric is claimed; None if changes of it may be claimed."""
     steps: tuple[Step, ...] = ()
 
     @property
     def n(self) -> int:
-        """Return the number of sweeps that have the figure."""
+        """Return the number of sweeps that have the metric."""
         return sum(value is not None for value in self.values)
 
     def levels(self) -> list[tuple[int, int, float]]:
@@ -72,16 +75,16 @@ class HistorySeries(FigureAt):
 
 @dataclass(frozen=True)
 class HistoryEvent:
-    """Changes of several figures that one sweep can have brought."""
+    """Changes of one or several metrics that may all have begun with the same sweep."""
 
     place: int
-    """The first sweep with the change, by the figure that shows the change most clearly."""
+    """The place of the first sweep with the change, by the metric that shows the change most clearly."""
     earliest: int
     latest: int
     figures: tuple[Step, ...]
-    """The changes of figures, that of the headline first, then in the order of `History.series`."""
+    """The changes of the metrics, that of the headline first, then in the order of `History.series`."""
     beside: dict[str, tuple[str, str]]
-    """Properties that differ between this sweep and the one before it: name -> (the value before, the value since)."""
+    """Other properties that changed with this sweep: name -> (value in the sweep before, value in this sweep)."""
 
 
 @dataclass(frozen=True)
@@ -102,7 +105,7 @@ class History:
     sweeps: Sweeps
     headline: str
     series: tuple[HistorySeries, ...]
-    """The series of every figure at every setting, figure by figure, the headline first."""
+    """The series of every metric at every setting, metric by metric, the headline first."""
     events: tuple[HistoryEvent, ...]
     since_place: int
     """The place of the first sweep whose changes count for the rules of --fail-if."""
@@ -124,17 +127,17 @@ class History:
         return len(self.kept) < FEWEST
 
     def of(self, metric: str) -> list[HistorySeries]:
-        """Return the series of one figure, one for each setting."""
+        """Return the series of one metric, one for each setting."""
         return [one for one in self.series if one.metric == metric]
 
     @property
     def metrics(self) -> list[str]:
-        """Return the figures, the headline first."""
+        """Return the names of the metrics, the headline first."""
         return list(dict.fromkeys(one.metric for one in self.series))
 
 
 def history(sweeps: Sweeps, rules: Sequence[Rule] = (), since: str = "") -> History:
-    """Find the changes of every figure, and judge the rules by the changes from the sweep `since` on.
+    """Find the changes of every metric, and judge the rules by the changes from the sweep `since` on.
 
     Raises SpecError for a rule that cannot be judged, and if no kept sweep has the name `since`.
     """
@@ -151,10 +154,10 @@ def history(sweeps: Sweeps, rules: Sequence[Rule] = (), since: str = "") -> Hist
 
 
 def _series(sweeps: Sweeps) -> Iterator[HistorySeries]:
-    """Yield a series for every figure at every setting, not judged yet."""
+    """Yield a series for every metric at every setting, not judged yet."""
     kept, names = sweeps.kept, sweeps.swept
     points = [{tuple(point.asked.get(name) for name in names): point for point in sweep.points} for sweep in kept]
-    # The newest sweep gives the order of points and figures. Those that only earlier sweeps have come last.
+    # The newest sweep gives the order of points and metrics. Points and metrics that it lacks come last.
     keys = dict.fromkeys(key for of in reversed(points) for key in of)
     headline = kept[-1].headline
     metrics = dict.fromkeys([headline, *(metric for sweep in reversed(kept) for metric in sweep.metrics)])
@@ -163,7 +166,7 @@ def _series(sweeps: Sweeps) -> Iterator[HistorySeries]:
         told = [why for sweep, why in zip(kept, whys, strict=True) if metric in sweep.metrics]
         blocked = told[-1] if told and all(told) else None
         for place, key in enumerate(keys):
-            # A sweep that may claim nothing of a figure gives no value, unless none of the sweeps may.
+            # A sweep that may not claim anything on a metric gives no value, unless this is so for all sweeps.
             runs = [
                 of[key].values.get(metric, ()) if key in of and (blocked or not why) else ()
                 for of, why in zip(points, whys, strict=True)
@@ -190,7 +193,7 @@ def _scaled(value: float | None, scale: Scale) -> float:
 
 
 def _centre(values: Sequence[float], scale: Scale) -> float:
-    """Return the mean of values on the scale on which their series is judged: the geometric mean on "log"."""
+    """Return the mean of values: the geometric mean if their series is judged on the scale "log"."""
     return float(np.exp(np.mean(np.log(values)))) if scale == "log" else float(np.mean(values))
 
 
@@ -199,7 +202,7 @@ def _told(values: Sequence[float | None]) -> list[float]:
 
 
 def _judged(series: HistorySeries, found: FoundChange, cuts: Sequence[Change], level: float) -> HistorySeries:
-    """Return the series with its changes (`cuts`), each with its size and the interval of that at `level`."""
+    """Return the series with its changes (`cuts`), each with its size and an interval of confidence level `level`."""
     edges = [0, *(cut.place for cut in cuts), len(series.values)]
     stretches = [_told(series.values[a:b]) for a, b in pairwise(edges)]
     parts = [np.array([_scaled(value, series.scale) for value in part]) for part in stretches]
@@ -221,7 +224,7 @@ def _verdict(estimate: Estimate, scale: Scale, detectable: float | None = None) 
 
 
 def could_find(series: HistorySeries) -> Verdict:
-    """Return a verdict without a claim, which carries the smallest step that the series would have shown."""
+    """Return a verdict without a claim, with the smallest step that would have been found in the series."""
     detectable = series.detectable
     if detectable is not None and series.scale == "log":
         detectable = float(np.exp(detectable))
@@ -229,11 +232,11 @@ def could_find(series: HistorySeries) -> Verdict:
 
 
 def _events(series: Sequence[HistorySeries], sweeps: Sweeps) -> Iterator[HistoryEvent]:
-    """Yield the changes that one sweep can have brought together, in the order of the sweeps."""
+    """Yield the changes grouped by the sweep that may have caused them, in the order of the sweeps."""
     left = [step for one in series for step in one.steps]
     beside, found = changed_beside(sweeps.kept), []
     while left:
-        # The figure with the most certain place of its change decides which sweep the event belongs to.
+        # The metric whose change has the most certain place decides which sweep the event belongs to.
         sure = min(left, key=lambda step: (step.change.latest - step.change.earliest, step.change.p)).change
         mine = [step for step in left if _may_be_one(step.change, sure)]
         left = [step for step in left if step not in mine]
@@ -246,9 +249,9 @@ def _may_be_one(change: Change, sure: Change) -> bool:
 
 
 def _judged_rule(told: History, rule: Rule, level: float) -> RuleJudged:
-    """Judge a rule at every setting, by each change from `since` on, or by the change that would have been found.
+    """Judge a rule at every setting by each change from `since` on; without any, by the smallest change it would find.
 
-    Raises SpecError if no sweep has the rule's figure, or if nothing may be claimed of it.
+    Raises SpecError if no sweep has the rule's metric, or if no claim on it is allowed.
     """
     series = told.of(rule.metric)
     if not series:
@@ -269,7 +272,7 @@ def _judged_rule(told: History, rule: Rule, level: float) -> RuleJudged:
 
 
 def _unchanged(rule: Rule, series: HistorySeries) -> RuleAtPoint:
-    """Return the judgement of a rule where no change was found: it holds if a change of its limit would have shown."""
+    """Judge a rule where no change was found: it holds if a change as large as its limit would have been found."""
     limit = series.detectable
     if limit is None:
         return RuleAtPoint(series.setting, "undecided", None, None, "too few sweeps to find any change")

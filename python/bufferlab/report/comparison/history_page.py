@@ -112,9 +112,9 @@ def _rules(history: History) -> Table | None:
 
 
 def _figure(history: History) -> Figure | None:
-    """Return the figure: a panel for the headline at each setting, and for each other figure that changes.
+    """Return the plot: a panel for the headline metric at each setting, and one for each other metric that changes.
 
-    None if no sweep has a value of them.
+    Return None if no sweep has a value of these metrics.
     """
     of_headline = history.of(history.headline)
     changing = [one for one in history.series if one.steps and one.metric != history.headline]
@@ -160,7 +160,7 @@ def _panel(history: History, told: Told, *, with_metric: bool) -> PointsPlot:
         series=(Series("sweep", dots, joined=False),),
         x_is_log=False,
         y_is_log=False,
-        # An axis about zeros alone would have negative numbers.
+        # If all values are zero, an axis centred on them would have negative numbers.
         y_from_zero=not any(told.values),
         y_in_bytes=metric.top_unit == "bytes",
         curves=tuple(levels),
@@ -171,7 +171,7 @@ def _panel(history: History, told: Told, *, with_metric: bool) -> PointsPlot:
 
 
 def values_table(history: History) -> Table:
-    """Return the table that --format csv prints: one row for each figure, setting and sweep."""
+    """Return the table that --format csv prints: one row for each metric, setting and sweep."""
     heads = ("sweep", "name", "folder", "began_at", "metric", "unit", "settings", "value", "runs", "level", "change")
     rows = []
     for one in history.series:

@@ -1,4 +1,4 @@
-"""Reads the sweeps of a history, orders them, and sets apart those that differ from most. It judges no number.
+"""Reads the sweeps of a history, orders them, and excludes those that differ from most. It judges no number.
 
 The order is that of the dates in the folders, or of a file with a name on each line, as `git rev-list --reverse` prints
 it. bufferlab cannot know which commit of a server or an application was measured, so the user names the commit: as
@@ -27,8 +27,8 @@ from bufferlab.units import format_bytes, readable
 
 #: The setting that names the measured build. In a history it may differ from sweep to sweep.
 SERVER = "server"
-#: Facts of a host that change with updates or from boot to boot. A report names their changes, but they set no sweep
-#: apart.
+#: Facts of a host that change with updates or from boot to boot. A report names their changes, but a sweep with other
+#: values stays in the history.
 _SOFT = ("kernel", "os", "device name", "device major minor", "filesystem source", "filesystem mount point")
 _MEMORY = "memory total bytes"
 _LEAST_OF_A_COMMIT = 7
@@ -48,7 +48,7 @@ class PointTold:
 
 @dataclass(frozen=True)
 class SweepTold:
-    """What a history needs of a sweep."""
+    """The parts of a sweep that a history needs."""
 
     PRINTED: ClassVar = ("name", "line", "path", "began_at", "runs", "failed_runs", "failed_checks")
 
@@ -64,7 +64,7 @@ class SweepTold:
     failed_checks: tuple[str, ...]
     """The titles of the checks that failed."""
     blocked: Mapping[str, str]
-    """Metric -> reason why nothing may be claimed of the metric in this sweep."""
+    """Metric -> reason why this sweep allows no claim on it."""
     like: Mapping[str, str]
     """Properties that must be the same in all sweeps: experiment, engine, workload, host. Settings are in `points`."""
     beside: Mapping[str, str]
@@ -80,13 +80,13 @@ class SweepTold:
 
 @dataclass(frozen=True)
 class Apart:
-    """A sweep that is not judged with the others, and why."""
+    """A sweep that is excluded from the history, and why."""
 
     PRINTED: ClassVar = ("sweep", "differs", "reason")
 
     sweep: SweepTold
     differs: Mapping[str, tuple[str, str]]
-    """Differing property or setting -> (this sweep's value, the other sweeps'); empty if no run of it ended well."""
+    """Differing property or setting -> (this sweep's value, the others'); empty if none of its runs ended well."""
 
     @property
     def reason(self) -> str:
@@ -100,7 +100,7 @@ class Apart:
 
 @dataclass(frozen=True)
 class Sweeps:
-    """The sweeps of a history in order, and those set apart."""
+    """The sweeps of a history in order, and the excluded ones."""
 
     kept: tuple[SweepTold, ...]
     apart: tuple[Apart, ...]
@@ -146,7 +146,7 @@ def named(arguments: Sequence[str]) -> list[tuple[str, Path]]:
 
 
 def read_sweeps(folders: Sequence[tuple[str, Path]], order: Path | None, also: Iterable[str] = ()) -> Sweeps:
-    """Read the sweeps, order them, and set apart those that differ from most.
+    """Read the sweeps, order them, and exclude those that differ from most.
 
     `also` names metrics that are needed in addition to those of the workload. Raises SpecError for fewer than two
     sweeps, for two sweeps of one name, for a sweep given twice, if no run of any sweep ended well, and for a file
@@ -204,7 +204,7 @@ def _point(point: PointRuns, metrics: Iterable[str]) -> PointTold:
 
 
 def _like(analysis: Analysis) -> dict[str, str]:
-    """Return the properties that must agree for two sweeps to stand in one history."""
+    """Return the properties that must agree for two sweeps to be in one history."""
     found = {"experiment": analysis.sweep.experiment}
     runs = [run.run for run in analysis.runs]
     told: dict[str, set[str]] = {
@@ -326,7 +326,7 @@ def _require_other_runs(sweeps: Iterable[SweepTold]) -> None:
 
 
 def _sorted_out(sweeps: Sequence[SweepTold]) -> tuple[tuple[SweepTold, ...], tuple[Apart, ...]]:
-    """Return the sweeps that match one chosen sweep, and all others. It is the newest of those that match most sweeps.
+    """Return the sweeps that match a chosen sweep, and the others. The chosen one is the newest that matches the most.
 
     Raises SpecError if no run of any sweep ended well.
     """

@@ -1,6 +1,6 @@
 """Puts a history into words: the answer in sentences, its limits, and the cells of its tables.
 
-The words claim no more than the test of the whole history and the intervals show.
+The words claim no more than the intervals and the test of the whole history show.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def answer(history: History) -> str:
 
 
 def _would_have(history: History) -> str:
-    """Return in words the step of the headline that would have been found at every setting; "" if none is known."""
+    """Return in words the smallest step of the headline metric that would have been found at every setting, or ""."""
     known = [one for one in history.of(history.headline) if one.detectable is not None]
     if not known:
         return ""
@@ -43,7 +43,7 @@ def _would_have(history: History) -> str:
 
 
 def _sentence(history: History, event: HistoryEvent) -> str:
-    """Return a sentence on an event: its first sweep, the figure, the settings, the size, how many figures change."""
+    """Return a sentence on an event: its first sweep, the metric, settings, size, and how many metrics change."""
     lead, *rest = dict.fromkeys(step.metric for step in event.figures)
     steps = [step for step in event.figures if step.metric == lead]
     several = len(history.of(lead)) > 1
@@ -102,7 +102,7 @@ def limits(history: History) -> list[str]:
 
 
 def _left_out(history: History) -> list[str]:
-    """Return a sentence for each reason why figures of some sweeps are left out that other sweeps have."""
+    """Return a sentence for each reason why metrics of some sweeps are left out, although other sweeps have them."""
     judged = {one.metric for one in history.series if not one.unclaimed}
     reasons: dict[str, list[str]] = {}
     for number, sweep in enumerate(history.kept, start=1):
@@ -112,7 +112,7 @@ def _left_out(history: History) -> list[str]:
 
 
 def changes_table(history: History) -> Table:
-    """Return the table of all changes of all figures, in the order of the sweeps."""
+    """Return the table of all changes of all metrics, in the order of the sweeps."""
     heads = (
         "<From sweep", "<Figure", "<Setting", "Before", "Since", "n", "<Change (95 %)", "<Between sweeps",
     )  # fmt: skip
@@ -147,7 +147,7 @@ def beside_table(history: History) -> Table | None:
 
 
 def series_table(history: History) -> Table:
-    """Return the table of all figures at all settings: newest level, scatter, step that would have been found."""
+    """Return the table of all metrics at all settings: newest level, scatter, smallest step to be found."""
     heads = ("<Figure", "<Setting", "Sweeps", "Newest level", "Scatter", "Detectable", "Changes")
     rows, last = [], ""
     for one in history.series:
@@ -198,13 +198,13 @@ def _sweep_row(number: str, sweep: SweepTold) -> Row:
 
 
 def apart_table(history: History) -> Table | None:
-    """Return the table of the sweeps that are set apart, with their differences; None if there are none."""
+    """Return the table of the excluded sweeps, with their differences; None if there are none."""
     rows = [(one.sweep.name, one.reason, str(one.sweep.path)) for one in history.sweeps.apart]
     return Table.of("apart", "Set apart", ("<Name", "<What differs", "<Folder"), rows) if rows else None
 
 
 def apart_text(apart: Apart) -> str:
-    """Return a sentence on a sweep that is set apart, with the reason."""
+    """Return a sentence on an excluded sweep, with the reason."""
     return f"{apart.sweep.name} is set apart: {apart.reason}."
 
 

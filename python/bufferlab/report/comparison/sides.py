@@ -26,7 +26,7 @@ _NOT_SETTINGS = ("name", "version")
 
 @dataclass(frozen=True)
 class MatchedSetting:
-    """The settings of a point that both sides of a comparison have: the swept settings that distinguish it."""
+    """The swept settings, by name, of a point that both sides of a comparison have."""
 
     place: int
     settings: dict[str, str]
@@ -39,7 +39,7 @@ class MatchedSetting:
 
 @dataclass(frozen=True)
 class MatchedPoint(MatchedSetting):
-    """A point of A and the point of B with the same settings: those that both swept."""
+    """A point of side A and the point of side B that has the same settings."""
 
     a: PointRuns
     b: PointRuns
@@ -52,7 +52,7 @@ class MatchedPoint(MatchedSetting):
 
 @dataclass(frozen=True)
 class FigureAt:
-    """The base of results about one figure at one setting."""
+    """The base class of results about one metric at one setting."""
 
     metric: str
     setting: MatchedSetting
@@ -96,7 +96,7 @@ def of_two_folders(first: SweepFolder, second: SweepFolder) -> Sides:
     names = _swept_names([*a.points, *b.points])
     matched, only_a, only_b = _match(a.points, b.points, names)
     if not matched and len(only_a) == len(only_b) == 1 and only_a[0].ok and only_b[0].ok:
-        # If each sweep has one point, the user can only mean this pair.
+        # If each sweep has only one point, these two points are the pair that the user means.
         matched, only_a, only_b = (MatchedPoint(0, {}, only_a[0], only_b[0]),), (), ()
     if not matched:
         raise SpecError(

@@ -1,8 +1,8 @@
 """Compares the pages touched in a measured run's page trace with those of a generated run, by table and index.
 
-A pool decides which pages are read, but not which are touched. So one traced run stands for all points that differ only
-in their pool. A trace does not record where a transaction ends, so equal numbers of accesses stand for equal numbers
-of transactions.
+A pool decides which pages are read, but not which are touched. So one traced run represents all points that differ
+only in their pool. A trace does not record where a transaction ends, so equal numbers of accesses are taken for equal
+numbers of transactions.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from bufferlab.traces.page_trace import TOUCHES, RunTrace, number_of
 
 @dataclass(frozen=True)
 class TouchedPair:
-    """A number measured from the trace, and the generated one; None where that side has none."""
+    """A number measured from the trace, and the same number from the generated run; None where a side has none."""
 
     ALSO_PRINTED: ClassVar = ("difference",)
 
@@ -36,7 +36,7 @@ class TouchedPair:
 
     @property
     def difference(self) -> float | None:
-        """Return how far the generated number is from the measured one, as a share of that; None where it lacks one."""
+        """Return the relative difference of the generated number from the measured one; None if a side lacks it."""
         return self.generated / self.measured - 1 if self.measured and self.generated is not None else None
 
     def cells(self, how: str) -> tuple[str, ...]:
@@ -47,17 +47,17 @@ class TouchedPair:
 
 @dataclass(frozen=True)
 class TouchedPages:
-    """The touches of some pages on both sides."""
+    """The touches of a set of pages, on both sides."""
 
     gets: TouchedPair
     """The gets and creations of these pages for each transaction."""
     pages: dict[int, TouchedPair]
-    """Transactions of a stretch -> mean number of distinct pages that a stretch of this length touches."""
+    """Number of consecutive transactions -> mean number of distinct pages that they touch."""
 
 
 @dataclass(frozen=True)
 class TouchedObject(TouchedPages):
-    """A table or index on both sides."""
+    """The touches of a table or index, on both sides."""
 
     name: str
     interior: TouchedPages | None = None
@@ -66,7 +66,7 @@ class TouchedObject(TouchedPages):
 
 @dataclass(frozen=True)
 class Touched:
-    """A traced run and a generated run of one point."""
+    """The touches of a traced run and a generated run of one point, compared."""
 
     label: str
     run_id: str
@@ -130,7 +130,7 @@ def _both(a: Touches | None, b: Touches | None, stretches: Iterable[int]) -> Tou
 
 
 def table(one: Touched) -> Table:
-    """Return the report's table: one row for each table or index that a side touched."""
+    """Return the report's table: one row for each table or index that at least one side touched."""
     told = [item for item in one.objects if item.gets.measured or item.gets.generated]
     counted = {
         each for item in told for each, pair in item.pages.items() if None not in (pair.measured, pair.generated)
@@ -177,12 +177,12 @@ def touches(trace: RunTrace) -> list[ObjectTouches]:
 
 
 def _by_object(pages: NDArray[np.int64], starts: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return how many of the pages belong to each object; pages before the first one's belong to none."""
+    """Return how many of the pages belong to each object; pages before the first object belong to none."""
     return np.bincount(np.searchsorted(starts, pages, side="right"), minlength=len(starts) + 1)[1:]
 
 
 def _distinct(pages: NDArray[np.int64], starts: NDArray[np.int64], share: float) -> NDArray[np.float64]:
-    """Return the mean number of distinct pages of each object in stretches, each this `share` of the accesses."""
+    """Return the mean number of distinct pages of each object in pieces of the trace, each `share` of its accesses."""
     count = int(1 / share + 1e-9)
     edges = np.round(np.arange(count + 1) * share * len(pages)).astype(int)
     found = np.zeros(len(starts))

@@ -34,7 +34,7 @@ class PointWrites:
     doubts: tuple[str, ...]
     written_bytes: Estimate | None
     """The bytes that the server's processes wrote, by the kernel's count: with direct I/O those sent to storage, else
-    those of write calls. None if it did not count them, and for asynchronous writes of buffered files."""
+    those of write calls. None if the kernel did not count them, and for asynchronous writes of buffered files."""
     least_bytes: float | None
     """The lower end of the predicted bytes of pages, copies and log; None if they are not predicted."""
     most_bytes: float | None
@@ -51,7 +51,7 @@ class PointWrites:
 
     @property
     def inside(self) -> bool | None:
-        """Return whether the measured interval and the predicted range have a number in common; None without one."""
+        """Return whether the measured interval and the predicted range overlap; None if one of them is missing."""
         low, high = self.measured.ci_low, self.measured.ci_high
         if self.least is None or self.most is None or low is None or high is None:
             return None
@@ -86,9 +86,10 @@ def written(sides: Sides, unit: Work) -> Iterable[PointWrites]:
 
 
 def _bytes_of(point: PointRuns) -> str:
-    """Return the kernel's count of the bytes that the server of a point wrote; "" if none has them all.
+    """Return the name of the metric with the kernel's count of the bytes that the point's server wrote; "" without one.
 
-    Of a buffered file the kernel counts whole folios of the page cache as sent to storage.
+    For buffered files it is the count of write calls: the kernel counts whole folios of the page cache as sent to
+    storage.
     """
     if all(run.engine.reads_directly(run) for run in point.ok):
         return "storage_write_bytes"

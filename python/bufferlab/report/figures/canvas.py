@@ -41,12 +41,12 @@ def series_id(axes: Axes, place: int) -> str:
 
 
 def titled(id: str, title: str) -> str:
-    """Return the id of an artist whose SVG element shall have a title, which a reader sees over it."""
+    """Return an artist's id that also holds a title; `with_titles` makes of it the SVG element's tooltip."""
     return f"{id}|{title}"
 
 
 def with_titles(svg: str) -> str:
-    """Return an SVG whose elements with ids of `titled` have these titles, and their ids without them."""
+    """Return the SVG in which ids made by `titled` are split again, into the id and a title element (a tooltip)."""
     return _TITLED.sub(lambda found: f'<g id="{found[1]}"><title>{found[2]}</title>', svg).replace('<g id="">', "<g>")
 
 
@@ -61,7 +61,7 @@ def _columns(labels: Sequence[str]) -> int:
 
 
 def legend(figure: Canvas, handles: Sequence[Any], labels: Sequence[str]) -> None:
-    """Put the legend above the axes, in as many columns as its words allow. Lines do not cross it there."""
+    """Put the legend above the axes, where no line crosses it, in as many columns as its words allow."""
     if labels:
         style: Any = {"fontsize": SMALL_SIZE, "labelspacing": 0.3, "columnspacing": 1.2, "handlelength": 1.6}
         figure.legend(handles, labels, loc="outside upper left", ncols=_columns(labels), **style)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure as Canvas
 
-#: The most characters in a line of a row's name, if panels stand side by side.
+#: The maximum number of characters in a line of a row's name, if panels are side by side.
 _ROW_CHARACTERS = 20
 _MARKERS = ("o", "s", "^", "D")
 #: The share of the figure's width that the label of a tick needs.

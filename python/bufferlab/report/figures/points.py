@@ -1,7 +1,7 @@
 """Draws metrics over the points of a sweep, in one figure or in panels: runs as dots, means with intervals, curves.
 
-Over an axis of words no line joins the dots, and the series of one place stand side by side. Over an axis of numbers
-they stand so close that a reader takes them for one place.
+If the horizontal axis has words, no line joins the dots, and dots of several series at one place are drawn side by
+side. If it has numbers, they are drawn so close that a reader takes them for one place.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure as Canvas
 
 _MARKERS = ("o", "s", "^", "D", "v", "P")
-#: The share of the axes' height that a name at the end of a line needs.
+#: The height of a name at the end of a line, as a share of the axes' height.
 _END_ROOM = 0.1
-#: On an axis of words, the share of a step between places that all series of one place fill together.
+#: On an axis of words, the width of all series at one place together, as a share of the distance to the next place.
 _SPREAD = 0.72
 #: The same share on an axis of numbers. It is small, because a place means a number, but keeps intervals apart.
 _CLOSE = 0.22
@@ -48,15 +48,16 @@ _RUNS_ROOM = 0.1
 #: The largest distance of a run's dot from its mean, as a share of the distance to the next point. Further away it
 #: would be taken for a run of that point.
 _RUNS_REACH = 0.15
-#: The styles of lines that were not measured. Yardsticks are wider and below, so that they show if lines coincide.
+#: The styles of lines that were not measured. Lines of reference are wider and drawn below the others, so that they
+#: stay visible if lines coincide.
 _LOOKS: dict[str, dict[str, Any]] = {
     "line": {"linewidth": 1.3, "alpha": 0.9, "zorder": 1},
     "dashed": {"linewidth": 1.3, "alpha": 0.9, "zorder": 1.5, "linestyle": (0, (3.0, 2.0))},
     "yardstick": {"linewidth": 3.6, "alpha": 0.6, "zorder": 0.8, "linestyle": (0, (2.0, 1.0))},
     "floor": {"linewidth": 1.5, "alpha": 0.9, "zorder": 0.9, "linestyle": (0, (1.0, 1.5))},
 }
-#: The share of a figure's height that its axes fill, about. The factor by which ticks are closer if names stand at the
-#: ends of lines, which make the axes narrower.
+#: The approximate share of a figure's height that its axes fill; and the factor by which ticks are closer if names at
+#: the ends of lines make the axes narrower.
 _AXES_SHARE, _NAMES_CROWD = 0.68, 1.25
 #: The most characters of one line of ticks on an axis of words, summed over all its places.
 _TICK_CHARACTERS = 56
@@ -65,10 +66,10 @@ _X_CHARACTERS = 55
 _Y_CHARACTERS = 32
 #: The most numbers at a logarithmic vertical axis of a whole figure, and of a panel.
 _TICKS, _PANEL_TICKS = 12, 7
-#: If names of points lack room, the axis of up to this many points names some of them. With more points it has round
-#: numbers instead.
+#: If there is no room to name all points at the axis, up to this many points get some names. With more points the axis
+#: has round numbers instead.
 _MOST_NAMED = 8
-#: The most names that stand aslant at an axis of a whole figure, and the most letters of each.
+#: The most names that are drawn slanted at the axis of a figure without panels, and the most letters of each.
 _MOST_ASLANT, _NAME = 14, 12
 
 
@@ -102,7 +103,7 @@ def draw_panels(plot: PanelsPlot) -> Canvas:
         _draw_on(axes, panel, columns=2)
         _y_ticks(axes, every if plot.is_one_metric else panel, most=_PANEL_TICKS)
         _draw_curves(axes, panel)
-        # The metric's name stands above its panel: at the axis a long name would collide with the numbers.
+        # Write the metric's name above its panel: at the axis a long name would collide with the numbers.
         title = panel.title or panel.y_label
         title = f"{title}, logarithmic" if panel.y_is_log and not plot.is_one_metric else title
         axes.set_title(wrapped(words.kept_together(title), 26), fontsize=SMALL_SIZE, loc="left")
@@ -143,7 +144,7 @@ def _draw_series(axes: Axes, series: Series, place: int, plot: PointsPlot, width
     if any(curve.series == place and curve.look in WHOLE_SERIES for curve in plot.curves):
         return  # Such a series is drawn only as its curve.
     colour, marker = colour_of(place), _MARKERS[place % len(_MARKERS)]
-    # If there are curves, dots are not moved to the side, because each must stand on its curve.
+    # If there are curves, dots are not moved to the side, because each must lie on its curve.
     is_alone = len(plot.series) == 1 or bool(plot.curves and not plot.x_is_words)
     room = width * (_SPREAD if is_alone else (_SPREAD if plot.x_is_words else _CLOSE) / len(plot.series))
     shift = 0.0 if is_alone else room * (place - (len(plot.series) - 1) / 2)
@@ -166,7 +167,7 @@ def _draw_series(axes: Axes, series: Series, place: int, plot: PointsPlot, width
 
 
 def dot_title(series: Series, dot: Dot) -> str:
-    """Return the words that a reader sees over a point: its place, its mean with the interval, its runs."""
+    """Return the text of a dot's tooltip: its place, its mean with the interval, its runs."""
     place = ", ".join(filter(None, [series.label, dot.tick.replace("\n", " = ")]))
     ends = "" if dot.ci_low is None or dot.ci_high is None else f" ({words.outward_range(dot.ci_low, dot.ci_high)})"
     return f"{place}: {words.number(dot.mean)}{ends}, n = {len(dot.runs)}" if dot.runs else f"{place}: {dot.mean:.4g}"

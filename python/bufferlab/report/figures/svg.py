@@ -1,4 +1,4 @@
-"""Turns figures into SVG with matplotlib: the same data gives the same bytes at any time and on any host.
+"""Turns figures into SVG with matplotlib: the same data gives the same bytes on every run and every host.
 
 Text stays text, so it can be read aloud and searched. The colours are Okabe and Ito's (2008), which colour-blind
 people can distinguish, and series differ by marker too. matplotlib is imported on first use, because that takes half a
@@ -119,7 +119,7 @@ def _lay_out(drawn: Canvas) -> None:
     from matplotlib.backends.backend_svg import FigureCanvasSVG
 
     FigureCanvasSVG(drawn)
-    # SVG has 72 dots per inch, and letters must be measured in them.
+    # matplotlib's SVG has 72 dots per inch, so letters must be measured at that resolution.
     drawn.dpi = 72
     engine = drawn.get_layout_engine()
     if engine is not None:
@@ -127,7 +127,7 @@ def _lay_out(drawn: Canvas) -> None:
         drawn.set_layout_engine(None)
     heights = [end for axes in drawn.axes for end in axes.get_position().intervaly]
     for text in drawn.texts:
-        # matplotlib centres the title of all panels' vertical axes on the picture, with the legend and the source.
+        # matplotlib centres the common title of the vertical axes on the whole picture, not on the panels.
         if text.get_rotation() == 90:
             text.set_y((min(heights) + max(heights)) / 2)
 
@@ -315,7 +315,7 @@ def _vertical_axis(axes: Axes, plot: TimePlot) -> None:
 
 
 def _trace_title(plot: TimePlot, place: int, trace: Trace) -> str:
-    """Return the words that a reader sees over a run's line: the run, and the mean of its measured samples."""
+    """Return the text of the tooltip of a run's line: the run, and the mean of its measured samples."""
     measured = _measured(trace)
     name = f"{plot.panels[place]}, {trace.label}".replace("\n", " ")
     return f"{name}: {words.number(sum(measured) / len(measured))} in the mean of its samples" if measured else name
@@ -331,7 +331,7 @@ def _measured(trace: Trace) -> list[float]:
 
 
 def _height(plot: TimePlot) -> tuple[float, float]:
-    """Return the ends of the vertical axis: from zero to the largest value, or about the values after the warm-up."""
+    """Return the ends of the vertical axis: zero and the largest value, or ends near the values after the warm-up."""
     traces = [trace for traces in plot.traces for trace in traces]
     if plot.y_is_log:
         above = [value for trace in traces for value in trace.values if value]

@@ -1,8 +1,8 @@
 """Fits tables to the width of an A4 page: gives columns their widths, and changes tables of too many columns.
 
 Such a table gets its rows and columns exchanged, or is split. No cell is clipped and no number is broken: a column is
-at least as wide as its longest part that may not be broken. Widths are estimated from the letters, and rather too
-large, because only Typst knows the font.
+at least as wide as its longest part that may not be broken. Widths are estimates from the letters, too large rather
+than too small, because only Typst knows the font.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ WIDTH_PT = 481.0
 SIZES_PT = (8.0, 7.0)
 #: The padding of a cell, both sides together.
 ROOM_PT = 7.0
-#: The most letters of a word that is never broken. Longer ones are paths, hashes, and lists without blanks.
+#: The most letters of a word that is never broken. Longer words are paths, hashes, or lists without blanks.
 _LONGEST_WORD = 22
 #: The length of lines, in letters, that a column of text gets if there is room.
 _LINE = 60
-#: A narrow table with at least this many rows is split, and its halves stand side by side.
+#: A narrow table with at least this many rows is split, and its halves are printed side by side.
 _LONG = 14
 #: The room between the halves of a split table.
 GUTTER_PT = 14.0
@@ -45,7 +45,7 @@ class Grid:
     widths_pt: tuple[float, ...]
     size_pt: float
     in_halves: bool = False
-    """Whether the second half of the table stands next to its first half, because it is long and narrow."""
+    """Whether the table's second half is printed next to its first half, because it is long and narrow."""
     part: str = ""
     """The part of a table that was split by columns, such as "1/2"; "" for a whole table."""
 

@@ -163,7 +163,7 @@ class _Made:
             yield from section.blocks
 
     def _results(self) -> Iterator[Block]:
-        """Yield the measured numbers and figures; what changed over time stands last."""
+        """Yield the measured numbers and figures, last those on changes over time."""
         yield Heading("Results")
         if self.report.headline:
             yield self.report.headline
@@ -210,7 +210,7 @@ class _Made:
         yield from tables
 
     def _references(self) -> Iterator[Block]:
-        """Yield the list of what the report rests on: the document, the workload's source, the statistics, programs."""
+        """Yield the references: the document, the sources of the workload and the statistics, and the programs used."""
         document = source_document(self.analysis)
         found = [document.reference] if document and self.analysis.runs else []
         name = self.analysis.workload
@@ -226,7 +226,7 @@ class _Made:
         yield from (Paragraph(f"[{number}] {text}") for number, text in enumerate(found, 1))
 
     def _made_by(self) -> str:
-        """Return bufferlab with the version that measured, if the plan has it."""
+        """Return the word bufferlab with the version that did the sweep, if the plan has that version."""
         versions = self.analysis.sweep.plan.get("versions")
         return (
             f"bufferlab {versions['bufferlab']}"
@@ -277,7 +277,7 @@ class _Made:
         yield Heading(section.title, level, section.id)
         shown = [block for block in section.blocks if block.id not in _IN_SENTENCES]
         if section.intro:
-            # A long one would take the room of its figure on the page before, and leave it white.
+            # A long introduction that must stay with its figure would leave the end of the page before white.
             yield Paragraph(section.intro, goes_on=bool(shown) and len(section.intro) <= _LONG_INTRO)
         # Figures come before tables, as on the HTML page.
         yield from _abreast([block for block in shown if isinstance(block, Figure)])
@@ -285,14 +285,17 @@ class _Made:
 
 
 def _abreast(figures: list[Figure]) -> Iterator[Block]:
-    """Yield the figures of a chapter: first each tall one, or the only one, by itself, then all others in pairs."""
+    """Yield the figures of a chapter: first the tall ones, each in its own row, then the others in pairs.
+
+    A figure without others is alone too.
+    """
     yield from (figure for figure in figures if figure.is_tall or len(figures) == 1)
     small = [figure for figure in figures if not figure.is_tall and len(figures) > 1]
     yield from (Pair(tuple(small[place : place + 2])) for place in range(0, len(small), 2))
 
 
 def _told_in(analysis: Analysis) -> str:
-    """Return a sentence on the metric or value that the answer gives; "" if an engine's sentences give the answer."""
+    """Return a sentence on the metric or value that the answer is about; "" if an engine's own sentences answer."""
     if found_knees(analysis):
         return "The answer is the knee: the most hot rows whose pages all fit into the pool."
     if asks_for_throughput(analysis):
@@ -310,7 +313,7 @@ def _told_in(analysis: Analysis) -> str:
 
 
 def _nothing_expected(analysis: Analysis) -> str:
-    """Return the sentences that say why expected numbers are missing next to the measured ones."""
+    """Return the sentences that say why the report has no expected numbers to compare with the measured ones."""
     planned = StoredPlan.model_validate(analysis.sweep.plan).page_trace
     why = f" No page trace was recorded to predict from: {planned.why_not}." if planned and planned.why_not else ""
     return (
@@ -350,7 +353,10 @@ def _verdicts(analysis: Analysis) -> list[str]:
 
 
 def _of_group(analysis: Analysis, metric: str, group: Group, *, steps: bool) -> str:
-    """Return the verdicts on the steps along a group, or on its ends; steps with the same words are listed together."""
+    """Return the verdicts on a group's steps, or on the change from its first to its last point.
+
+    Steps with the same words are listed together.
+    """
     ran = analysis.distinct(group, metric)
     pairs = list(pairwise(ran)) if steps else [(ran[0], ran[-1])] if len(ran) > 1 else []
     judged = [(a, b, verdict_cell(analysis, metric, a.index, b.index)) for a, b in pairs]

@@ -36,7 +36,7 @@ class Items:
 
 @dataclass(frozen=True)
 class Pair:
-    """A row of two figures of half the page's width; only one in the last row of an odd number."""
+    """A row of two figures, each half the page wide. The last row of an odd number of figures has only one."""
 
     figures: tuple[Figure, ...]
 
@@ -46,7 +46,7 @@ Block = Heading | Paragraph | Items | Banner | Table | Figure | Pair
 
 @dataclass(frozen=True)
 class Submission:
-    """The words of those who hand the report in. Empty ones are not shown."""
+    """The authors, course and date for the title block of a report that is handed in. Empty ones are not shown."""
 
     authors: tuple[str, ...] = ()
     course: str = ""

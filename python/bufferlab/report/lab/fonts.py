@@ -1,7 +1,7 @@
 """Chooses fonts for a PDF that have the letters of its texts, and finds letters that no font has.
 
-Two fonts are always there: Libertinus Serif is inside Typst, and DejaVu Sans comes with matplotlib, which draws the
-figures.
+Two fonts exist on every host: Libertinus Serif is part of Typst, and DejaVu Sans comes with matplotlib, which draws
+the figures.
 """
 
 from __future__ import annotations

@@ -55,7 +55,7 @@ def _foretold(analysis: Analysis) -> str:
 
 
 def _held(analysis: Analysis) -> Iterator[str]:
-    """Yield the sentences on everything equal at all points: other settings, and the data at the start."""
+    """Yield the sentences on the constant conditions of all points: settings, and the data at the start."""
     if len(analysis.points) > 1:
         yield "Held constant: every other setting; the chapter on the set-up has their values as asked for and as run."
     for check in analysis.checks:

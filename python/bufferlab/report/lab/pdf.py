@@ -30,9 +30,9 @@ if TYPE_CHECKING:
 _PAGE = Path(__file__).with_name("page.typ")
 _CLONE = Path(__file__).resolve().parents[4]
 _LOCK = "requirements-pdf.lock"
-"""The file that a clone has, and an installed package lacks."""
+"""The file with Typst's version and its dependencies. A clone has it; an installed package lacks it."""
 MOST_PAGES = 12
-"""The most pages of a report. A longer one leaves out details, as far as it can."""
+"""The most pages that a report should have. A longer report leaves out details, step by step."""
 #: The bytes that mark a page in a PDF.
 _A_PAGE = re.compile(rb"/Type\s*/Page\b")
 #: The largest height of a figure, which leaves room for its title on the page.
@@ -62,7 +62,7 @@ def write_pdf(sweep: SweepFolder, submission: Submission | None = None) -> tuple
         pdf = compiled(document, chosen, _SCALES[-1])
         if _pages(pdf) <= MOST_PAGES:
             break
-    # A figure that no longer fits leaves the rest of its page white. Larger figures are taken if no page is added.
+    # A figure that no longer fits leaves the rest of its page white. So take the largest scale that adds no page.
     for scale in _SCALES[:-1]:
         larger = compiled(document, chosen, scale)
         if _pages(larger) <= _pages(pdf):

@@ -1,6 +1,6 @@
-"""Sets the numbers of the document whose question an experiment asks next to the measured numbers.
+"""Compares the measured numbers with those of the document (a paper, say) whose question the experiment asks.
 
-experiments/NAME/document.toml has the document's words and numbers, by the built-in experiment's name.
+experiments/NAME/document.toml has the document's words and numbers; NAME is that of the built-in experiment.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from bufferlab.texts import parse_toml
 from bufferlab.units import format_bytes
 
 _ENDS = 2
-#: The relative distance up to which a share of the database is the document's share.
+#: The relative difference up to which a pool's share of the database counts as the same as the document's share.
 _SAME = 0.03
 
 
@@ -33,22 +33,22 @@ class SourceDocument:
     note: str = ""
     """A sentence on how its numbers were read."""
     engines: Sequence[str] = ()
-    """The engines that it is comparable with; empty: any."""
+    """The engines that the document is comparable with; if empty, all."""
     axis: str = ""
     of_database: bool = False
     """Whether values of the axis are shares of the loaded database."""
     columns: Sequence[str] = ()
     ratios: Sequence[str] = ()
-    """The columns of another scale than the sweep's, of which tables have ratios to the first value."""
+    """The columns whose scale differs from the sweep's; tables show them as ratios to the first value."""
     note_of_ratios: str = ""
     scale: str = ""
-    """The document's sizes and version, in words that go on "the document has"."""
+    """The document's sizes and version, in words that follow "the document has"."""
     points: Sequence[Sequence[float]] = ()
     """The rows of numbers: the value of the axis, then a value of each metric of `columns`."""
 
 
 _Near = tuple[Sequence[float], PointRuns]
-"""A row of the document, and the sweep's point with its value of the axis."""
+"""A row of the document, and the sweep's point with the same value on the axis."""
 
 
 def source_document(analysis: Analysis) -> SourceDocument | None:
@@ -64,10 +64,10 @@ def source_document(analysis: Analysis) -> SourceDocument | None:
 
 
 def beside(analysis: Analysis, document: SourceDocument) -> list[Table]:
-    """Return the tables of the document's numbers and the sweep's, a row for each value of the axis that the sweep has.
+    """Return the tables of the document's and the sweep's numbers, with a row for each value on the sweep's axis.
 
-    The second table has the ratios to the first value that both have. Metrics that the sweep lacks are left out. The
-    list is empty if the sweep varies another setting than the document, or several.
+    The second table has ratios to the first value that both have. Metrics that the sweep lacks are left out. The list
+    is empty if the sweep varies several settings, or a setting that the document does not vary.
     """
     if not document.points or analysis.axis != document.axis or len(analysis.groups) > 1:
         return []
@@ -108,7 +108,7 @@ def _row(
     names: Sequence[str],
     first: _Near | None,
 ) -> Row:
-    """Return the row of one value of the axis: numbers, or ratios to those of `first`."""
+    """Return the row for one value of the axis: the numbers, or, if `first` is given, their ratios to its numbers."""
     at, values, point = row
     cells = [_axis_words(analysis, document, at)]
     for name in names:
@@ -124,10 +124,10 @@ def _row(
 
 
 def against(analysis: Analysis, document: SourceDocument) -> str:
-    """Return a sentence for each number of the document: how it changes over the axis there, and how here.
+    """Return a sentence for each metric of the document: its change over the axis in the document, and in the sweep.
 
-    Both changes have one unit: that of the sweep's verdict. The ends are the first and the last value that both have;
-    "" if they share fewer than two.
+    Both changes have the unit of the sweep's verdict. They are from the first to the last value of the axis that both
+    have. Return "" if they share fewer than two values.
     """
     both = _both(analysis, document)
     if len(both) < _ENDS or analysis.axis != document.axis or len(analysis.groups) > 1:
@@ -152,7 +152,7 @@ def against(analysis: Analysis, document: SourceDocument) -> str:
 
 
 def _highest(analysis: Analysis, document: SourceDocument, both: Sequence[_Near]) -> Iterator[str]:
-    """Yield the sentence on the value with the document's highest throughput, and on what the sweep says of it."""
+    """Yield a sentence on the axis value with the document's highest throughput, and on the sweep's result there."""
     name = analysis.work_per_s
     if name not in document.columns or analysis.mean(name, both[0][1]) is None:
         return
@@ -173,7 +173,7 @@ def _highest(analysis: Analysis, document: SourceDocument, both: Sequence[_Near]
 
 
 def differences(analysis: Analysis, document: SourceDocument) -> str:
-    """Return a sentence on the sizes and the version of the document and of the sweep; "" if it names none."""
+    """Return a sentence on the sizes and versions of the document and of the sweep; "" if the document names none."""
     if not document.scale or not analysis.runs:
         return ""
     run = analysis.runs[0]
@@ -187,7 +187,7 @@ def differences(analysis: Analysis, document: SourceDocument) -> str:
 
 
 def _both(analysis: Analysis, document: SourceDocument) -> list[_Near]:
-    """Return the document's rows whose value of the axis the sweep has, in order, each with its point."""
+    """Return, in order, the document's rows whose axis value the sweep has too, each with the sweep's point."""
     placed = [(at, point) for point in analysis.points if (at := _place(analysis, document, point)) is not None]
     found = []
     for values in document.points:

@@ -15,15 +15,16 @@ from bufferlab.workloads.declaration import Impossible, Parameters, PoolAndData,
 
 _TABLE = "sbtest1"
 
-# Entries of the index on k: a record of k and the row's key, and its cell pointer; pages filled by a sorted load.
+# The size of an entry in the index on k: a record of k and the row's key, plus a cell pointer, in pages filled by a
+# sorted load.
 _INDEX_BYTES_PER_ROW = 12
 
 _UPDATES_A_ROW = 3
-"""The mean number of updates of a row, after which e^-3 of the rows, 5 %, had none."""
+"""The mean number of updates per row at which only e^-3 of the rows, 5 %, have had none."""
 
 
 def _estimate_bytes(parameters: Parameters, page_size_bytes: int) -> int:
-    """Return the bytes of the estimated table and of the index on k."""
+    """Return the estimated bytes of the table and of the index on k."""
     from bufferlab.theory.hot_rows import estimated_tree
 
     rows = int(parameters["rows"])
@@ -32,7 +33,7 @@ def _estimate_bytes(parameters: Parameters, page_size_bytes: int) -> int:
 
 
 def _estimate_shape(parameters: Parameters, page_size_bytes: int) -> Mapping[str, Any]:
-    """Return the table's tree as a load is expected to make it."""
+    """Return the table's tree as a load should make it."""
     from bufferlab.theory.hot_rows import estimated_tree
 
     tree = estimated_tree(int(parameters["rows"]), page_size_bytes)
@@ -40,7 +41,7 @@ def _estimate_shape(parameters: Parameters, page_size_bytes: int) -> Mapping[str
 
 
 def _resolve_share(name: str, ratio: Decimal, parameters: Parameters, at: PoolAndData) -> int | Impossible:
-    """Return this share of the knee, the number of hot rows whose pages just fill the pool by the analytic model."""
+    """Return this share of the knee: of the number of hot rows whose pages just fill the pool in the analytic model."""
     from bufferlab.theory.hot_rows import EDGE_ROWS, Layout, predicted_knee
 
     rows, layout = int(parameters["rows"]), cast(Layout, parameters["layout"])
@@ -62,7 +63,7 @@ def _resolve_share(name: str, ratio: Decimal, parameters: Parameters, at: PoolAn
 
 
 def _settles_after(parameters: Parameters) -> int:
-    """Return the transactions after which all but a twentieth of evenly read rows were updated; 0 without updates."""
+    """Return the number of transactions after which all but 5 % of the hot rows were updated; 0 without updates."""
     hot_rows, percent = int(parameters["hot_rows"]), int(parameters["update_percent"])
     return _UPDATES_A_ROW * hot_rows * 100 // percent if percent else 0
 

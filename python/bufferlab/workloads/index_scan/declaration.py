@@ -1,4 +1,4 @@
-"""Parameters and sizes of TPC-H's Q1 by a chosen plan. Pure data; rows, query and check of its answer are in the core.
+"""Parameters and sizes of TPC-H's Q1 with a chosen plan. Pure data; the core has rows, query and check of the answer.
 
 Follows the TPC-H specification, revision 3.0: LINEITEM (1.4.1), scale factors (4.2.5), Q1 (2.4.1).
 """
@@ -11,19 +11,19 @@ from decimal import Decimal
 from bufferlab.knob import Knob
 from bufferlab.workloads.declaration import Impossible, OnlyOn, Parameters, WorkloadDeclaration
 
-# Measured on SQLite files of 4 KiB pages, the index on the ship date included.
+# Measured on SQLite files with 4 KiB pages, including the index on the ship date.
 _BYTES_PER_SCALE = {"lineitem": 650_000_000, "all": 1_000_000_000}
 _DATE = r"(199[2-8])-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])"
 
 
 def _estimate_bytes(parameters: Parameters, page_size_bytes: int) -> int:
-    """Return the bytes of the tables and the index; pages below 4 KiB waste a larger share of their bytes."""
+    """Return the estimated bytes of the tables and the index. Pages below 4 KiB waste a larger share of their bytes."""
     waste = 1.1 if page_size_bytes < 4096 else 1.0
     return int(waste * float(parameters["scale_factor"]) * _BYTES_PER_SCALE[str(parameters["tables"])])
 
 
 def _impossible(parameters: Parameters) -> Impossible | None:
-    """Return why ship_from and ship_until cannot be: one is not a date, or no day lies between them. None: they can."""
+    """Return why ship_from and ship_until are wrong (not a date, or no day between them); None if they are right."""
     days = {}
     for name in ("ship_from", "ship_until"):
         try:

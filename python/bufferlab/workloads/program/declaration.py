@@ -1,7 +1,7 @@
-"""An external load program: its command as a template, and the statements counted as its transactions. Pure data.
+"""An external load program: a template for its command, and the statements counted as its transactions. Pure data.
 
-The engine fills the template in (engines/innodb/accounts.py) and counts in the server. The program's own report is not
-needed: everything else of a run is as with bufferlab's workloads.
+The engine fills in the template (engines/innodb/accounts.py), and takes the counts from the server. It does not need
+the program's own report. Otherwise a run is like one of bufferlab's workloads.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from bufferlab.units import MIB
 from bufferlab.workloads.declaration import Impossible, Parameters, WorkloadDeclaration
 
 PLACEHOLDERS = ("socket", "user", "database", "connections", "defaults_file", "folder")
-"""The names that a template may have in braces."""
+"""The names in braces that a template may have."""
 
 _GUESS_BYTES = 64 * MIB
 _NAMED = re.compile(r"\{([^{}]*)\}")
@@ -38,7 +38,7 @@ def _impossible(parameters: Parameters) -> Impossible | None:
 
 
 def _estimate_bytes(parameters: Parameters, page_size_bytes: int) -> int:
-    """Return a guess: without data that bufferlab loads, the size is not known."""
+    """Return a guess: bufferlab loads no data here, so it does not know their size."""
     return _GUESS_BYTES
 
 

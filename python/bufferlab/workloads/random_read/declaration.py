@@ -1,4 +1,4 @@
-"""The parameters of random reads: their size, places and depth. Pure data: the core drives, theory/ has the costs."""
+"""The parameters of random reads: size, places and depth. Pure data; the core reads, theory/ has the costs."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The parameters of a user's own SQL script. Pure data; docs/scripts.md says how a script is written.
 
-The core reads the script's transactions from its text; they are not known here.
+The core reads the script's transactions from its text; Python does not know them.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ _GUESS_BYTES = 64 * MIB
 
 
 def _estimate_bytes(parameters: Parameters, page_size_bytes: int) -> int:
-    """Return a guess: the size of the data that a script's setup makes is known only after it has run once."""
+    """Return a guess: the size of the data that a script's setup makes is unknown until it has run once."""
     return _GUESS_BYTES
 
 

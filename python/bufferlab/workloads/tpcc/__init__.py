@@ -1,1 +1,1 @@
-"""TPC-C, revision 5.11, as a load driver: results are derived from it, not comparable with published ones."""
+"""TPC-C, revision 5.11, as a load driver. Its results are not comparable with published TPC-C results."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 from bufferlab.knob import Knob
 from bufferlab.workloads.declaration import Impossible, Parameters, WorkloadDeclaration
 
-# Measured on SQLite files of 4 KiB pages loaded with 1 and 2 warehouses, indexes included:
+# Measured on SQLite files with 4 KiB pages, loaded with 1 and 2 warehouses, indexes included:
 # the rows of each warehouse, and the items that all warehouses share.
 _BYTES_PER_WAREHOUSE = 73_800_000
 _BYTES_OF_ITEMS = 7_400_000
@@ -17,13 +17,13 @@ _TERMINALS = 10
 
 
 def _estimate_bytes(parameters: Parameters, page_size_bytes: int) -> int:
-    """Return the bytes of the loaded database; pages below 4 KiB waste a larger share of their bytes."""
+    """Return the estimated bytes of the loaded database. Pages below 4 KiB waste a larger share of their bytes."""
     waste = 1.15 if page_size_bytes < 4096 else 1.0
     return int(waste * (_BYTES_OF_ITEMS + int(parameters["warehouses"]) * _BYTES_PER_WAREHOUSE))
 
 
 def _too_many(parameters: Parameters, connections: int) -> Impossible | None:
-    """Return why there are too many connections, more than terminals; None if there are not.
+    """Return why there are too many connections: more than terminals; None if there are not.
 
     A terminal does one transaction after another.
     """

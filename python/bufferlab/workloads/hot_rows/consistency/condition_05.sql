@@ -1,6 +1,6 @@
 -- sysbench's table: the index k_1 holds every row's k, and nothing else
--- One row per row of the table that the index lacks, and one if it has more entries than the table rows. Both scans
--- are told which tree to read: SQLite would otherwise answer from whichever is smaller.
+-- One row per row of the table that the index lacks, and one if the index has more entries than the table has rows.
+-- Both scans name the tree to read: SQLite would otherwise use the smaller tree for both.
 SELECT id, k, 'not in the index' AS fault
 FROM sbtest1 AS of_table NOT INDEXED
 WHERE NOT EXISTS (

@@ -1,6 +1,7 @@
 -- LINEITEM: the index on the ship date has an entry for every line, under the date that the line has
--- One row when it has not: entries and lines are counted, and their dates added up. Comments are counted because they are in
--- the table alone: SQLite would otherwise read the index twice, also where NOT INDEXED forbids it (it is WITHOUT ROWID).
+-- The query returns one row on a violation. It counts entries and lines, and adds up their dates. It also counts
+-- comments, which only the table has: SQLite would otherwise read the index twice, even with NOT INDEXED (the table has
+-- no ROWID).
 SELECT by_index.entries, by_index.days AS days_by_index, by_table.lines, by_table.days
 FROM (SELECT count(*) AS entries, sum(l_shipdate) AS days
       FROM lineitem INDEXED BY lineitem_by_shipdate WHERE l_shipdate > 0) AS by_index,

@@ -1,6 +1,6 @@
 -- TPC-C 3.3.2.2: D_NEXT_O_ID - 1 is the largest O_ID and the largest NO_O_ID of the district
 -- One row per district that violates it. A district without undelivered orders has no NO_O_ID to compare.
--- The two largest keys are found by one step into each table, not by a scan.
+-- The two largest keys are found by one search in each table's key, without a scan.
 SELECT d_w_id, d_id, d_next_o_id, max_o_id, max_no_o_id
 FROM (
   SELECT d_w_id, d_id, d_next_o_id,

@@ -1,5 +1,5 @@
 -- TPC-C 3.3.2.4: the sum of O_OL_CNT over a district is its number of rows in ORDER-LINE
--- One row per district that violates it. Each district is one piece of both clustered tables, read once.
+-- One row per district that violates it. Each district is one range of keys in both clustered tables, and is read once.
 SELECT d_w_id, d_id, sum_o_ol_cnt, order_lines
 FROM (
   SELECT d_w_id, d_id,

@@ -1,6 +1,6 @@
 -- TPC-C 3.3.2.10: C_BALANCE is the sum of the customer's delivered OL_AMOUNTs less the sum of its H_AMOUNTs
--- One row per customer that violates it. Customers, their orders (by the index) and the lines of each order are
--- walked in key order, so that the grouping needs no sort; only the payments are sorted.
+-- One row per customer that violates it. The query reads customers, their orders (by the index) and the lines of each
+-- order in key order, so that the grouping needs no sort. Only the payments are sorted.
 SELECT c_w_id, c_d_id, c_id, c_balance, sum_ol_amount, sum_h_amount
 FROM (
   SELECT c_w_id, c_d_id, c_id, c_balance, coalesce(sum(ol_amount), 0) AS sum_ol_amount

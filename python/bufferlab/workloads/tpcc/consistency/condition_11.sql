@@ -1,7 +1,7 @@
 -- TPC-C 3.3.2.11: a district's orders less its new orders are 2100, plus the orders delivered since the load
--- One row per district that violates it. The clause itself says 2100 and holds after the load only, because every
--- delivery removes a new order and keeps the order. So the checker gives the deliveries that the driver counted,
--- as the temporary table delivered(w_id, d_id, orders), and :initial_delivered, 2100 at full size.
+-- One row per district that violates it. The clause itself says 2100, which is true only after the load, because every
+-- delivery removes a new order and keeps the order. So the checker provides the deliveries that the driver counted,
+-- in the temporary table delivered(w_id, d_id, orders), and :initial_delivered, which is 2100 at full size.
 SELECT d_w_id, d_id, order_rows, new_order_rows, expected_difference
 FROM (
   SELECT d_w_id, d_id,

@@ -1,6 +1,6 @@
 -- sysbench's table: the index k_1 holds every row's k, and nothing else
--- One row when there is no such index that queries may use. That every row is in it, and that it is in order, was
--- checked before with every index (bt_index_check, heapallindexed): a query cannot be told to read an index here.
+-- The query returns one row if there is no valid index of this name. An earlier check of all indexes (bt_index_check,
+-- heapallindexed) has shown that each has every row, in order. PostgreSQL cannot be forced to read an index in a query.
 SELECT 'sbtest1' AS of_table, 'k_1' AS lacks_index
 WHERE NOT EXISTS (
   SELECT 1

@@ -1,6 +1,7 @@
 -- LINEITEM: the index on the ship date has an entry for every line, under the date that the line has
--- One row when there is no such index that queries may use. That every line is in it, and that it is in order, was checked
--- before with every index (bt_index_check, heapallindexed): a query cannot be told to read an index here.
+-- The query returns one row if there is no valid index of this name. An earlier check of all indexes (bt_index_check,
+-- heapallindexed) has shown that each has every line, in order. PostgreSQL cannot be forced to read an index in a
+-- query.
 SELECT 'lineitem' AS of_table, 'lineitem_by_shipdate' AS lacks_index
 WHERE NOT EXISTS (
   SELECT 1

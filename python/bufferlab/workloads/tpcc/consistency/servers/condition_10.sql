@@ -1,5 +1,5 @@
 -- TPC-C 3.3.2.10: C_BALANCE is the sum of the customer's delivered OL_AMOUNTs less the sum of its H_AMOUNTs
--- One row per customer that violates it. Both sums are made first, by one pass over each table.
+-- One row per customer that violates it. Both sums are computed first, by one pass over each table.
 SELECT c_w_id, c_d_id, c_id, c_balance, sum_ol_amount, sum_h_amount
 FROM customer
 LEFT JOIN (

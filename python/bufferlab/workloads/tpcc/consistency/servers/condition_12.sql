@@ -1,5 +1,5 @@
 -- TPC-C 3.3.2.12: C_BALANCE + C_YTD_PAYMENT is the sum of OL_AMOUNT over the customer's delivered order lines
--- One row per customer that violates it. The sums are made first, by one pass over orders and their lines.
+-- One row per customer that violates it. The sums are computed first, by one pass over orders and their lines.
 SELECT c_w_id, c_d_id, c_id, c_balance, c_ytd_payment, sum_ol_amount
 FROM customer
 LEFT JOIN (
