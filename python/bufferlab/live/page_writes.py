@@ -1,29 +1,26 @@
 """Bounds the page writes of larger and smaller pools, from the calls that the tier `misses` followed.
 
-A larger pool spares at most the writes of pages that it would not have evicted: a page was written, evicted and read
-again, and the list of evicted pages (size_estimates.py) has it within the added frames. So a larger pool writes at
-least what is left, and at most what the present pool writes. Between the two, the server's checkpoints decide: a page
-that stays in the pool and is changed again is written when it is old. A smaller pool evicts a page for each read that
-it has more, and each of these evictions may need a write. Writes of the log, of copies (doublewrite buffer) and of
-temporary files are not counted. All functions are pure.
+A larger pool spares at most the writes of pages that it would not have evicted: the server wrote a page, evicted it
+and read it again, and the list of evicted pages (eviction_depths.py) has it within the added frames. So a larger pool
+writes at least the present number less these, and at most the present number. Between the two, the server's
+checkpoints decide: a page that stays in the pool and is changed again is written when the change is old. A smaller pool
+evicts a page for each further read, and each of these evictions may need a write. Writes of the log, of copies
+(doublewrite buffer) and of temporary files are not counted. All functions are pure.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bufferlab.live import constants
 from bufferlab.live.bounds import Counted, Floats, PoolFacts, SizeEstimate, scatter
+from bufferlab.live.eviction_depths import Distances
 from bufferlab.live.live_trace import Recorded
 from bufferlab.traces.page_trace import Columns, number_of
-
-if TYPE_CHECKING:
-    from bufferlab.live.size_estimates import Distances
 
 
 def written_before(columns: Columns) -> NDArray[np.int64]:
@@ -38,7 +35,8 @@ def written_before(columns: Columns) -> NDArray[np.int64]:
 
     def last(which: NDArray[np.bool_]) -> NDArray[np.int64]:
         """Return the last row up to each row that has the mark; -1 for none."""
-        return np.maximum.accumulate(np.where(which, row, -1))
+        found: NDArray[np.int64] = np.maximum.accumulate(np.where(which, row, -1))
+        return found
 
     first = last(np.diff(page.astype(np.int64), prepend=-1) != 0)
     # A stay begins after the row with which the page came; if it came before the record, with the page's first row.
@@ -47,11 +45,11 @@ def written_before(columns: Columns) -> NDArray[np.int64]:
     is_read, left = kind == number_of("read"), last(kind == number_of("evict"))
     reads = row[is_read]
     evicted = left[reads]
-    is_known = evicted >= first[reads]
-    found = np.where(is_known, written[evicted] - written[begin[evicted]], 0)
-    in_order = np.zeros(len(page), np.int64)
-    in_order[order[reads]] = found
-    return in_order[columns["kind"] == number_of("read")]
+    writes = written[evicted] - written[begin[evicted]]
+    found = np.zeros(len(page), np.int64)
+    found[order[reads]] = np.where(evicted >= first[reads], writes, 0)
+    in_time: NDArray[np.int64] = found[columns["kind"] == number_of("read")]
+    return in_time
 
 
 def spared_per_s(windows: Sequence[Recorded], found: Distances, more: int, counted: Counted) -> float | None:
