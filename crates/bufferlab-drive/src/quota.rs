@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Most transactions that a driver claims at once: a few milliseconds of a server's work.
 const LARGEST_CLAIM: u64 = 32;
-/// A claim is one transaction, or at most a fourth of a driver's equal share of the transactions that are left.
+/// A claim has at most a fourth of a driver's equal share of the transactions that are left, but at least one.
 const PART: u64 = 4;
 
 /// The number of transactions that drivers may still begin.

@@ -126,7 +126,7 @@ struct Call {
     affected: u64,
 }
 
-/// A list of calls that a client executes in order, and afterwards their rows.
+/// A list of calls that a client executes in order. After that it also has the rows that the calls returned.
 #[derive(Debug, Default)]
 pub struct Batch {
     calls: Vec<Call>,

@@ -109,8 +109,8 @@ LIST_AT_S = 3.0
 LIST_AT_SHARES = (1 / 3, 2 / 3)
 """When to query a server that lists its buffers: after LIST_AT_S seconds, and after these fractions of a stage.
 
-The pages read until the first list show where in memory its buffers are. Later lists show pages that came without a
-call.
+The first list, compared with the addresses to which pages were read before it, shows where in memory the buffers are.
+Later lists show pages that entered the pool without a read call.
 """
 LATE_S = 2.0
 """PostgreSQL's sessions report counts late, so recorded and counted reads may also differ by those of 2 seconds."""

@@ -21,7 +21,10 @@ _SEED = 20260101
 
 @dataclass(frozen=True)
 class Spread:
-    """The point that scatters most, its share of the residual sum of squares, and the probability of such a share."""
+    """The point that scatters most, and its share of the residual sum of squares.
+
+    `p_value` is the probability of a share at least this large if all points scatter alike.
+    """
 
     place: int
     share: float

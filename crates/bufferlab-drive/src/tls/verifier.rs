@@ -106,7 +106,7 @@ impl Verifier {
                 }
                 Refusal::wrong_name(&names, host)
             }
-            // webpki refuses an authority's certificate as a server's before it looks for the signer.
+            // If a server presents an authority's certificate as its own, webpki refuses it before it looks for the signer.
             CertificateError::Other(_) if parts.is_some_and(|parts| parts.is_self_issued) => {
                 Refusal::not_signed(&roots.path)
             }

@@ -101,8 +101,8 @@ INNODB_KNOBS: tuple[Knob, ...] = (
     _choice("adaptive_hash_index", _ON_OFF, "a hash index over hot pages; on, it hides page gets from the counters",
             auto=None, default="off",
             confounds="adaptive hash index, which changes page gets"),
-    # Off, as in MySQL 8.4 (not in 8.0 and 9.7), and as in newer MariaDB, which has no change buffer. A change that
-    # waits for its page delays the read, which is then counted later or not at all. The smaller the pool, the more
+    # Off, as in MySQL 8.4 (not in 8.0 and 9.7), and as in newer MariaDB, which has no change buffer. If a
+    # change is buffered, its page is not read yet: the read is counted later, or never. The smaller the pool, the more
     # changes wait.
     _choice("change_buffering", ("none", "inserts", "deletes", "changes", "purges", "all"),
             "changes of secondary index pages that are kept aside until the page is read", auto="none",

@@ -1,8 +1,9 @@
 """The files auth.json and sizes.json, next to a private server's data in its database folder.
 
 auth.json has the identity: which server created the data, and our account there, with a random password. Only its owner
-may read it. The password is never in an argument, a log or a report. sizes.json has the sizes of the tables and their
-trees: innodb/table_sizes.py and postgres/relation_sizes.py query the servers and count the trees in the closed files.
+may read it. The password is never in an argument, a log or a report. sizes.json has the sizes of the tables and of
+their trees. innodb/table_sizes.py and postgres/relation_sizes.py query the servers for them, and read each tree's pages
+from the data files of the stopped server.
 """
 
 from __future__ import annotations
