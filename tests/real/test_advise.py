@@ -71,7 +71,8 @@ def test_a_larger_pool_is_told_to_read_less_and_nothing_is_left(server: Served, 
         assert "leaving was not seen" in larger.cannot_say.why
     assert larger.reads_per_s is None or larger.reads_per_s < present.reads_per_s
     assert largest.cannot_say or (largest.high or 0.0) < 0.5 * present.reads_per_s, "it holds the whole table"
-    assert present.writes_low_per_s == present.writes_high_per_s
+    if server.flavour != "postgres":  # A look at PostgreSQL needs two checkpoints.
+        assert present.writes_low_per_s == present.writes_high_per_s is not None
     if larger.writes_low_per_s is not None:
         assert 0 <= larger.writes_low_per_s <= larger.writes_high_per_s == present.writes_high_per_s
     assert [one.ended for one in told.attached] == ["whole"]

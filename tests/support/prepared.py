@@ -38,6 +38,7 @@ _LIBRARIES = (
     "rich.progress",
 )
 _LAST_WORDS_S = 2.0
+_BEGIN_S = 60.0
 
 
 def begin() -> None:
@@ -166,7 +167,10 @@ class Prepared:
         adopt_orphans(True)
         try:
             words = [list(arguments), dict(environment), str(folder), f"{ours}/{out}", f"{ours}/{err}", os.getpid()]
-            return int(self._asked(words).readline())
+            answers = self._asked(words)
+            # A fork that fails before its command begins writes no number.
+            assert select.select([answers], [], [], _BEGIN_S)[0], f"no process for {words[0]}"
+            return int(answers.readline())
         finally:
             adopt_orphans(False)
 

@@ -562,7 +562,9 @@ def test_writes_have_bounds_in_the_sentence_the_tables_and_the_limits(advice: Ad
         sizes=tuple(replace(one, writes_low_per_s=120.0, writes_high_per_s=120.0) if one == made.now else one
                     for one in made.sizes),
     )  # fmt: skip
-    assert sentence.advised(made).endswith(" It writes 120 pages a second; 128 MiB would write 61 to 120.")
+    assert sentence.advised(made).endswith(
+        " It writes 120 pages a second; with checkpoints as now, 128 MiB would write 61 to 120."
+    )
     cells = {row.cells[0]: row.cells[5] for row in advise_page.sizes_table(made).rows}
     assert cells == {"64 MiB": "120", "96 MiB": "", "128 MiB": "61 to 120"}
     table = advise_page.sizes_table(made, with_reasons=True)

@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from bufferlab.live.bounds import SizeEstimate
+from bufferlab.live.bounds import Counted, SizeEstimate
 from bufferlab.live.live_trace import Recorded
-from bufferlab.live.page_writes import written_before
+from bufferlab.live.page_writes import with_writes, written_before
 from bufferlab.live.size_estimates import answer
 from bufferlab.traces.page_trace import number_of
 from support.advised import CREATE, EVICT, PAGE_BYTES, READ, columns_of, counted, facts, recorded, skewed
@@ -93,23 +93,78 @@ def test_without_the_servers_count_or_beyond_the_look_nothing_is_said_of_writes(
     assert {uncounted.writes_high_per_s, far.writes_high_per_s} == {None}
 
 
+def test_a_page_that_comes_back_without_a_read_may_be_spared() -> None:
+    random = np.random.default_rng(7)
+    rows: list[tuple[int, int]] = []
+    pool: OrderedDict[int, None] = OrderedDict()
+    created = 0
+    for page in map(int, random.integers(0, 600, 20_000)):
+        if page in pool:
+            pool.move_to_end(page)
+            continue
+        if len(pool) == FRAMES:
+            left, _ = pool.popitem(last=False)
+            rows += [(left, WRITE), (left, EVICT)]
+        # Half of the pages are always made anew.
+        rows.append((page, CREATE if page % 2 else READ))
+        created += page % 2
+        pool[page] = None
+    window = recorded(columns_of(rows))
+    (told,) = _estimates(window, [500])
+    assert told.writes_low_per_s is not None
+    assert told.writes_high_per_s == pytest.approx(_written(window) / window.seconds)
+    spared = told.writes_high_per_s - told.writes_low_per_s
+    assert spared > 0.9 * created / window.seconds, "each creation may be spared, and most reads of 500 frames"
+
+
+def test_two_windows_are_two_records() -> None:
+    pages = skewed(1, 3000, 50_000)
+    changes = np.full(len(pages), True)
+    one, other = _of_lru(pages, changes, FRAMES), _of_lru(pages[::-1].copy(), changes, FRAMES)
+    known = replace(counted(one), writes=_written(one) + _written(other), seconds=one.seconds + other.seconds,
+                    reads=counted(one).reads + counted(other).reads)  # fmt: skip
+    pool = facts(FRAMES, engine="lru", model="lru")
+    (both,) = answer([one, other], pool, known, [400 * PAGE_BYTES], None)
+    (alone,) = _estimates(one, [400])
+    assert both.writes_low_per_s == pytest.approx(alone.writes_low_per_s, rel=0.1)
+
+
+def test_a_window_that_gives_no_answer_for_reads_gives_none_for_writes() -> None:
+    pages = skewed(1, 3000, 30_000)
+    window = _of_lru(pages, np.full(len(pages), True), FRAMES)
+    known = replace(counted(window, times=2.0), writes=_written(window))
+    pool = facts(FRAMES, engine="lru", model="lru")
+    (told,) = answer([window], pool, known, [400 * PAGE_BYTES], None)
+    assert told.cannot_say
+    assert told.writes_high_per_s is None
+
+
+@pytest.mark.parametrize(
+    ("engine", "settings", "most"),
+    [("postgres", {}, 35.0), ("mysql", {"flush_neighbors": 0}, 35.0), ("mysql", {"flush_neighbors": 1}, None)],
+)
+def test_a_smaller_pool_writes_a_page_more_for_each_further_read(
+    engine: str, settings: dict[str, int], most: float | None
+) -> None:
+    smaller = SizeEstimate(200 * PAGE_BYTES, 20.0, 18.0, 25.0, "full")
+    known = Counted(10.0, 100.0, 1000.0, 10.0, "transaction", writes=200.0)
+    pool = facts(FRAMES, engine=engine, settings=settings)
+    (told,) = with_writes([smaller], None, pool, known)
+    assert (told.writes_low_per_s, told.writes_high_per_s) == (None if most is None else 20.0, most)
+
+
 Events = list[tuple[int, int]]
 
 
 def _naive(rows: Events) -> list[int]:
-    """Return for each read the writes of its page between its coming and its last eviction."""
-    found = []
+    """Return for each row with which a page comes the writes of the page's last stay; else 0."""
+    found = [0] * len(rows)
     for place, (page, kind) in enumerate(rows):
-        if kind != READ:
-            continue
-        before = [number for number, row in enumerate(rows[:place]) if row == (page, EVICT)]
-        if not before:
-            found.append(0)
-            continue
-        came = [number for number, (other, how) in enumerate(rows[: before[-1]])
-                if other == page and how in (READ, CREATE)]  # fmt: skip
-        stay = rows[(came[-1] if came else 0) : before[-1]]
-        found.append(stay.count((page, WRITE)))
+        left = [number for number, row in enumerate(rows[:place]) if row == (page, EVICT)]
+        if kind in (READ, CREATE) and left:
+            came = [number for number, (other, how) in enumerate(rows[: left[-1]])
+                    if other == page and how in (READ, CREATE)]  # fmt: skip
+            found[place] = rows[(came[-1] if came else 0) : left[-1]].count((page, WRITE))
     return found
 
 

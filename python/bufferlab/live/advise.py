@@ -41,6 +41,9 @@ ENOUGH_TURNOVERS = 10.0
 _SLACK_S = 60.0
 """The seconds that an observation may take beyond its stages, to read records and to query the pool's pages."""
 _LISTS = 1 + len(constants.LIST_AT_SHARES)
+_CHECKPOINTS = ("checkpoints_timed", "checkpoints_requested")
+_LEAST_CHECKPOINTS = 2
+"""The fewest checkpoints of a look at PostgreSQL that has a whole cycle from one checkpoint to the next."""
 _COUNTS_CREATIONS = 15
 """The last version of PostgreSQL that counts pages added to a relation as read (engines/postgres/look.py)."""
 
@@ -447,7 +450,10 @@ def count(rows: Sequence[SampledRow]) -> Counted:
     unit: Literal["transaction", "statement"] = "transaction" if sums["transactions"] else "statement"
     reads = max(0.0, sums["pages_read"])
     written = [row.counts["pages_written"] for row in rows if "pages_written" in row.counts]
-    writes = max(0.0, sum(written)) if rows and len(written) == len(rows) else None
+    # A checkpoint of PostgreSQL writes what became dirty since the last one: without a whole cycle no rate is typical.
+    checkpoints = [row.counts[name] for row in rows for name in _CHECKPOINTS if name in row.counts]
+    has_cycle = not checkpoints or sum(checkpoints) >= _LEAST_CHECKPOINTS
+    writes = max(0.0, sum(written)) if rows and len(written) == len(rows) and has_cycle else None
     return Counted(sum(row.seconds for row in rows), reads, sums["page_gets"], sums[f"{unit}s"], unit, writes=writes)
 
 

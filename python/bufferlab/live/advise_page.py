@@ -154,7 +154,7 @@ def _cells(one: SizeEstimate, advice: Advice) -> tuple[str, ...]:
         f"{_at_least(one.low)} to {_at_most(one.high)}" if has_bounds else "",
         sentence.signed(one, advice),
         _number_or_nothing(one.read_ms_per_s),
-        sentence.writes(one),
+        sentence.writes(one, advice),
         format_percent(one.pool_size_bytes / advice.present_bytes),
         one.tier if one.cannot_say is None else _CANNOT,
     )
@@ -325,10 +325,14 @@ def _limits(advice: Advice) -> list[str]:
         above = ". A larger pool reads no more than what was left there, so it has a bound alone" if beyond else ""
         limits.append(f"This look tells of pools up to {reach}{above}.")
     if any(one.writes_high_per_s is not None for one in advice.others):
+        later = "" if advice.needs_restart else (
+            " InnoDB may write less than the lower bound: in a larger pool changes may grow older before it writes "
+            "them, and with innodb_flush_neighbors it also writes neighbours of the pages that it evicts."
+        )  # fmt: skip
         limits.append(
-            "Writes are of pages of the pool, without the log and copies. A larger pool writes at most as much as the "
-            "present one, and spares at most the writes of pages that it would have kept. How many of these its "
-            "checkpoints write all the same is not known, so writes have bounds alone."
+            "Writes are of pages of the pool, without the log and copies. With checkpoints as now a larger pool writes "
+            "at most as much as the present one, and spares at most the writes of pages that it would have kept. How "
+            f"many of these its checkpoints write all the same is not known, so writes have bounds alone.{later}"
         )
     limits += _widened(advice)
     limits += [

@@ -33,7 +33,7 @@ from bufferlab.results.trace_words import hint_for, page_trace_words
 from bufferlab.versions import SERVERS
 
 Tier = Literal["misses", "full"]
-"""The recorded accesses. "misses": reads, prefetches, creations and evictions of pages; "full": all accesses."""
+"""The recorded accesses. "misses": reads, creations, evictions and writes of pages; "full": all accesses."""
 Ended = Literal["whole", "rate", "lost", "gone", "stopped", "limit"]
 """Why a trace ended: as planned; too many stops; records lost; the server ended; the user stopped it; the file full."""
 

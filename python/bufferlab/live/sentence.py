@@ -199,23 +199,30 @@ def advised(advice: Advice) -> str:
     return f"{lead}{'; '.join(parts)}{end}.{worth}{_writes(larger, advice)}"
 
 
-def writes(one: SizeEstimate) -> str:
+def writes(one: SizeEstimate, advice: Advice) -> str:
     """Return the pages that a size writes a second: one number for the present pool, else bounds; "" if unknown."""
-    if one.writes_low_per_s is None or one.writes_high_per_s is None:
+    least, most = one.writes_low_per_s, one.writes_high_per_s
+    if least is None or most is None:
         return ""
-    if one.writes_low_per_s == one.writes_high_per_s:
-        return few_digits(one.writes_high_per_s, round)
-    low, high = few_digits(one.writes_low_per_s, math.floor), few_digits(one.writes_high_per_s, math.ceil)
-    return f"{low} to {high}" if low != high else low
+    # An upper bound that is the present number has its digits, too.
+    high = few_digits(most, round if most == advice.now.writes_high_per_s else math.ceil)
+    low = high if least == most else few_digits(least, math.floor)
+    return f"{low} to {high}" if low != high else high
 
 
 def _writes(larger: Sequence[SizeEstimate], advice: Advice) -> str:
-    """Return a sentence on the writes of the larger size nearest to twice the present one; "" if they are unknown."""
+    """Return a sentence on the writes of the larger size nearest to twice the present one; "" if they are unknown.
+
+    Sizes that fit into memory are preferred.
+    """
+    room, present = advice.largest_bytes, writes(advice.now, advice)
     known = [one for one in larger if one.writes_high_per_s is not None]
-    if not known or not advice.now.writes_high_per_s:
+    fitting = [one for one in known if room is None or one.pool_size_bytes <= room] or known
+    if not fitting or present in ("", "0"):
         return ""
-    one = _nearest_to_double(known, advice)
-    return f" It writes {writes(advice.now)} pages a second; {size_words(one, advice)} would write {writes(one)}."
+    one = _nearest_to_double(fitting, advice)
+    size = size_words(one, advice)
+    return f" It writes {present} pages a second; with checkpoints as now, {size} would write {writes(one, advice)}."
 
 
 def _worth(advice: Advice) -> str:

@@ -36,7 +36,7 @@ from bufferlab.live.bounds import (
 from bufferlab.live.by_model import by_model
 from bufferlab.live.eviction_depths import BY_RING, Distances, distances
 from bufferlab.live.live_trace import Recorded
-from bufferlab.live.page_writes import with_writes
+from bufferlab.live.page_writes import Stays, with_writes
 from bufferlab.traces.page_trace import number_of
 from bufferlab.units import format_bytes, format_count
 
@@ -257,7 +257,9 @@ def answer(
     found = _reads(recorded, pool, counted, sizes_bytes, resident)
     followed = [one for one in recorded if one.tier == "misses" and one.ended != "lost" and len(one.columns["page"])]
     depths = distances(followed, constants.ring_reads(pool.engine, pool.pool_pages)) if followed else None
-    return with_writes(found, followed, depths, pool, counted)
+    is_refused = depths is None or any(one.cannot_say for one in followed) or _refused(depths, counted, pool)
+    stays = None if depths is None or is_refused else Stays.of(followed, depths)
+    return with_writes(found, stays, pool, counted)
 
 
 def _reads(

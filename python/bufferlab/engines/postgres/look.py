@@ -219,7 +219,7 @@ d.*, extract(epoch FROM pg_postmaster_start_time()) AS started_s,
 (SELECT num_requested FROM pg_stat_checkpointer) AS checkpoints_requested,
 (SELECT num_timed FROM pg_stat_checkpointer) AS checkpoints_timed,
 (SELECT c.buffers_written + b.buffers_clean FROM pg_stat_checkpointer AS c, pg_stat_bgwriter AS b)
-+ io.backend_written_pages AS pages_written"""
++ io.other_written_pages AS pages_written"""
     else:
         columns += """,
 (SELECT checkpoints_req FROM pg_stat_bgwriter) AS checkpoints_requested,
@@ -259,6 +259,8 @@ def _io_sums(major: int) -> str:
     }
     if major >= 17:
         sums["backend_written_pages"] = (written, f"{ours} AND backend_type IN ('client backend', 'background worker')")
+        # Also autovacuum's workers, and the startup process of a standby.
+        sums["other_written_pages"] = (written, f"{ours} AND backend_type NOT IN ('checkpointer', 'background writer')")
     return ",\n".join(
         f"coalesce(sum({what}) FILTER (WHERE {where}), 0)::bigint AS {name}" for name, (what, where) in sums.items()
     )
