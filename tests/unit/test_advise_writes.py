@@ -139,6 +139,17 @@ def test_a_window_that_gives_no_answer_for_reads_gives_none_for_writes() -> None
     assert told.writes_high_per_s is None
 
 
+def test_a_look_without_a_whole_second_says_nothing_of_writes() -> None:
+    pages = skewed(1, 3000, 30_000)
+    window = _of_lru(pages, np.full(len(pages), True), FRAMES)
+    pool, sizes = facts(FRAMES, engine="lru", model="lru"), [400 * PAGE_BYTES]
+    unseen = Counted(0.0, 0.0, 0.0, 0.0, "statement", writes=0.0)
+    for one in (window, replace(window, seconds=0.0)):
+        (told,) = answer([one], pool, unseen, sizes, None)
+        assert told.cannot_say
+        assert told.writes_high_per_s is None
+
+
 @pytest.mark.parametrize(
     ("engine", "settings", "most"),
     [("postgres", {}, 35.0), ("mysql", {"flush_neighbors": 0}, 35.0), ("mysql", {"flush_neighbors": 1}, None)],

@@ -101,12 +101,11 @@ class Stays:
 def with_writes(
     estimates: Sequence[SizeEstimate], stays: Stays | None, pool: PoolFacts, counted: Counted
 ) -> tuple[SizeEstimate, ...]:
-    """Return the estimates with bounds of their writes, where the server counts its writes.
+    """Return the estimates with bounds of their writes. `counted` must have a time and the server's writes.
 
     Without `stays` larger pools have no bounds. Smaller pools have none if an eviction may write neighbours, too.
     """
-    if counted.writes is None or counted.seconds <= 0:
-        return tuple(estimates)
+    assert counted.writes is not None
     present, reads_per_s = counted.writes / counted.seconds, counted.reads / counted.seconds
 
     def bounded(one: SizeEstimate) -> SizeEstimate:

@@ -255,7 +255,10 @@ def answer(
     the pool's present number of frames. Writes have bounds from the windows of `misses`.
     """
     found = _reads(recorded, pool, counted, sizes_bytes, resident)
-    followed = [one for one in recorded if one.tier == "misses" and one.ended != "lost" and len(one.columns["page"])]
+    if counted.writes is None or counted.seconds <= 0:
+        return found
+    whole = (one for one in recorded if one.tier == "misses" and one.ended != "lost" and one.seconds > 0)
+    followed = [one for one in whole if len(one.columns["page"])]
     depths = distances(followed, constants.ring_reads(pool.engine, pool.pool_pages)) if followed else None
     is_refused = depths is None or any(one.cannot_say for one in followed) or _refused(depths, counted, pool)
     stays = None if depths is None or is_refused else Stays.of(followed, depths)
