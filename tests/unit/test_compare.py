@@ -258,7 +258,7 @@ def test_so_few_runs_claim_a_plain_change_of_a_count_and_say_what_it_rests_on(
     assert low < 2.0 < high
     # Two runs a side have their own interval if it is narrower.
     rests_on_known = re.search(
-        r"\(n = 1 a side; the change is \d+ times what two runs of this metric", answer(compared)
+        r"\(n = 1 a side; the change is \d+ times the usual difference of two runs", answer(compared)
     )
     assert bool(rests_on_known) == (blocks == 1)
     assert outcomes(compared, "transactions_per_s") == ["not_claimed"]

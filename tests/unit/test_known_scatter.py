@@ -124,12 +124,29 @@ def test_one_run_a_point_claims_the_steps_of_counts_and_says_what_they_rest_on(t
     found = build_report(build(tmp_path, Sweep(blocks=1)))
     assert "Reads per New-Order fall at every step" in found.answer
     assert "(1 run a point; the smallest step is " in found.answer
-    assert f"times what two runs of this metric differ by, n = {known_scatters()['pages_read'].runs})" in found.answer
+    assert (
+        f"times the usual difference of two runs, known from {known_scatters()['pages_read'].runs} earlier runs)"
+        in found.answer
+    )
     assert found.steps is not None
     assert found.steps.rows[0].cells[1].startswith("falls by ")
     directions = {one.metric: one.direction for one in found.data.steps}
     assert directions[READS] == "falls"
     assert directions["transactions_per_s"] == "no_interval"
+
+
+def test_the_hit_ratio_of_two_runs_is_no_less_uncertain_than_its_misses(tmp_path: Path) -> None:
+    sweep = Analysis.of(build(tmp_path, Sweep(blocks=2)))
+    for point in sweep.points:
+        hits, shares = (sweep.mean(name, point) for name in ("hit_ratio", "miss_ratio"))
+        misses = sweep.mean("misses_per_new_order", point)
+        assert hits
+        assert shares
+        assert misses
+        # The misses' own relative error; the gets' adds little to it.
+        reach = [(one.ci_high or 0.0) / one.value - 1 for one in (shares, misses)]
+        assert reach[0] == pytest.approx(reach[1], rel=0.25)
+        assert (hits.ci_high or 0.0) - hits.value > 0.75 * reach[0] * shares.value
 
 
 def test_two_runs_that_hardly_differ_claim_the_step_of_a_count(tmp_path: Path) -> None:

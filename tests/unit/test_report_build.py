@@ -82,7 +82,7 @@ def test_every_step_has_a_verdict(ordinary: Report) -> None:
 def test_short_windows_claim_nothing_about_throughput_and_writes(ordinary: Report) -> None:
     steps = table(ordinary, "all-steps")
     for title in ("Transactions per second", "Writes per New-Order"):
-        assert all(cell.startswith("not resolved (window 5 s, needs 60 s)") for cell in column(steps, title))
+        assert all(cell.startswith("not claimed (window 5 s, needs 60 s)") for cell in column(steps, title))
     assert any("Throughput and writes are not resolved" in limit for limit in ordinary.limits)
     blocked = [step for step in ordinary.data.steps if step.metric == "transactions_per_s"]
     assert blocked

@@ -111,7 +111,7 @@ def test_one_whole_block_claims_nothing_across_hosts_and_is_refused_by_name(tmp_
     assert " fall " in answer(Analysis.of(folder)), "one host may claim it from so few runs"
     merged = across(folder, [0], [1])
     said = answer(Analysis.of(merged))
-    assert said.startswith("Reads per New-Order: not resolved (1 whole block, a claim across 2 hosts needs 2).")
+    assert said.startswith("Reads per New-Order: not claimed (1 whole block, a claim across 2 hosts needs 2).")
     assert {step.direction for step in build_report(merged).data.steps} & {"falls", "rises"} == set()
 
 

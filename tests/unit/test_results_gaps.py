@@ -110,7 +110,7 @@ def test_long_gaps_leave_counts_resolved_and_take_the_claim_on_throughput(tmp_pa
     for metric in ("reads_per_new_order", "misses_per_new_order", "cpu_us_per_transaction"):
         assert stopped.claim_blocked(metric) is None
     assert "fall" in answer.answer(stopped)
-    assert "not resolved (gaps of 5.00 s" in answer.answer(stopped, "new_orders_per_s")
+    assert "not claimed (gaps of 5.00 s" in answer.answer(stopped, "new_orders_per_s")
     [said] = [banner.text for banner in answer.banners(stopped) if "Gaps" in banner.text]
     assert "counts stand" in said
     assert not any("Gaps" in banner.text for banner in answer.banners(quiet))

@@ -2,28 +2,34 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable, Mapping, Sequence
 from typing import TypeVar
 
 from bufferlab.results.check_parts import MeasuredRun
-from bufferlab.results.metrics import Metric
+from bufferlab.results.metrics import Metric, Rates
 from bufferlab.stats.known_scatter import known_scatters, workloads
 
 _Point = TypeVar("_Point", bound=Hashable)
 #: Count per unit of work whose scatter is known -> the counter that it is computed from.
 COUNTED = {"reads": "pages_read", "misses": "demand_misses", "page_gets": "page_gets", "read_bytes": "pages_read"}
+#: Shares of gets -> the counter of the events in the share. Their scatter follows from that of the events and the gets.
+_SHARES_OF_GETS = dict.fromkeys((Rates.hit_ratio.name, Rates.miss_ratio.name), "demand_misses")
 _WORK_DONE = {"new_order": "new_orders", "transaction": "transactions"}
 
 
 def deviations(points: Mapping[_Point, Sequence[MeasuredRun]], metric: Metric) -> dict[Hashable, float]:
     """Return point -> known standard deviation of one run's value, in the metric's unit.
 
-    Return {} for metrics that are not in COUNTED, for workloads without a known scatter, and for predicted runs. Points
-    whose runs lack the counter or the metric are left out.
+    Return {} for metrics that are neither in COUNTED nor hit or miss ratio, for workloads without a known scatter, and
+    for predicted runs. Points whose runs lack the counter or the metric are left out.
     """
-    counter = COUNTED.get(metric.count)
+    counter = _counter(metric)
     if counter is None or not all(_is_known(run) for runs in points.values() for run in runs):
         return {}
+    if metric.name in _SHARES_OF_GETS:
+        shares = {point: _of_share(runs, counter) for point, runs in points.items()}
+        return {point: deviation for point, deviation in shares.items() if deviation is not None}
     found: dict[Hashable, float] = {}
     for point, runs in points.items():
         counted = _mean([run.window.change(counter).value for run in runs])
@@ -36,7 +42,25 @@ def deviations(points: Mapping[_Point, Sequence[MeasuredRun]], metric: Metric) -
 
 def runs(metric: Metric) -> int:
     """Return the number of runs from which the known scatter of a metric was computed."""
-    return known_scatters()[COUNTED[metric.count]].runs
+    counter = _counter(metric)
+    assert counter is not None, f"{metric.name} has no known scatter"
+    return known_scatters()[counter].runs
+
+
+def _counter(metric: Metric) -> str | None:
+    return _SHARES_OF_GETS.get(metric.name) or COUNTED.get(metric.count)
+
+
+def _of_share(runs: Sequence[MeasuredRun], counter: str) -> float | None:
+    """Return the standard deviation of a share of gets; None without counts.
+
+    It takes the events and the gets as independent. Their scatter has the same sign, so this is an upper bound.
+    """
+    events, gets = (_mean([run.window.change(name).value for run in runs]) for name in (counter, "page_gets"))
+    if events is None or not gets:
+        return None
+    of_events, of_gets = known_scatters()[counter].deviation(events), known_scatters()["page_gets"].deviation(gets)
+    return math.hypot(of_events / gets, events / gets * (of_gets / gets))
 
 
 def _of_one(runs: Sequence[MeasuredRun], metric: Metric) -> float:

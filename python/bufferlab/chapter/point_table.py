@@ -25,7 +25,7 @@ def claims_blocked(analysis: Analysis, metric: str, what: str = "") -> str:
     The sentence begins with a space. `what` names the numbers, with a space before it: " of throughput".
     """
     blocked = analysis.claim_blocked(metric)
-    return f" Differences{what} are not resolved ({blocked})." if blocked else ""
+    return f" Differences{what} are not claimed ({blocked})." if blocked else ""
 
 
 def point_table(

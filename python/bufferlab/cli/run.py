@@ -15,6 +15,7 @@ from bufferlab.cli.options import (
     SettingValue,
     SettingValues,
     common,
+    look_seconds,
     parsed,
     server_setting,
     strict,
@@ -48,6 +49,7 @@ _SECTIONS = {
         "ray",
         "transactions",
         "duration",
+        "warm_up_min",
         "warm_up_max",
         "warm_up_time",
         "warehouses",
@@ -56,7 +58,7 @@ _SECTIONS = {
         "profile",
     ),
     "Your own data": ("dump", "keep_data"),
-    "Folders and device": ("out", "data_dir", "resume", "share_device"),
+    "Folders and device": ("out", "data_dir", "resume", "share_device", "wait"),
     "Traces": ("probes", "no_page_trace", "trace_limit", "keep_traces", "trace_buffer", "trace_steps"),
 }
 """Heading of a section of the help -> names of the parameters whose options the section lists."""
@@ -100,6 +102,12 @@ _SECTIONS = {
 @click.option("--transactions", type=int, metavar="N", help="Measure this many transactions per run (the rule).")
 @click.option("--duration", metavar="TIME", help='Measure for a time instead, such as "60s" or "10min".')
 @click.option(
+    "--warm-up-min",
+    type=int,
+    metavar="N",
+    help="Warm up for N transactions at least, also where the pool is warm before.",
+)
+@click.option(
     "--warm-up-max", type=int, metavar="N", help="Let a warm-up take up to N transactions, with --resume too."
 )
 @click.option("--warm-up-time", metavar="TIME", help="Let a warm-up take up to this time, such as 10min.")
@@ -136,6 +144,9 @@ _SECTIONS = {
     "were refused one run is tried first.",
 )
 @click.option("--share-device", is_flag=True, help="Run although another sweep uses the same device.")
+@click.option(
+    "--wait", metavar="TIME", help="Wait up to this time, such as 30min, for a device that another sweep uses."
+)
 @click.option(
     "--probe",
     "probes",
@@ -187,6 +198,7 @@ def command(
     ray: str | None,
     transactions: int | None,
     duration: str | None,
+    warm_up_min: int | None,
     warm_up_max: int | None,
     warm_up_time: str | None,
     warehouses: int | None,
@@ -199,6 +211,7 @@ def command(
     data_dir: Path | None,
     resume: Path | None,
     share_device: bool,
+    wait: str | None,
     probes: tuple[str, ...],
     no_page_trace: bool,
     trace_limit: str | None,
@@ -247,6 +260,7 @@ def command(
             precision=precision,
             transactions=transactions,
             duration=duration,
+            warm_up_min=warm_up_min,
             warm_up_max=warm_up_max,
             warm_up_time=warm_up_time,
             warehouses=warehouses,
@@ -257,6 +271,8 @@ def command(
         if precision is not None and (blocks is not None or ray is not None):
             what = "hosts that share blocks do a fixed number of them, and cannot go on until means are precise"
             raise SpecError(what, f"--precision {precision}", "leave --precision out")
+        if ray is not None and wait is not None:
+            raise SpecError("a cluster's hosts wait for their devices anyway", f"--wait {wait}", "leave --wait out")
         _require_kind(resume, ray, experiment is not None or blocks is not None or overrides != Overrides())
         if ray is not None and resume is not None:
             wanted, chosen = _gathered(resume, out)
@@ -266,6 +282,7 @@ def command(
         if keep_data and wanted.workload.dump is None:
             raise SpecError("no data are restored that could be kept", "--keep-data", "add --load DUMP")
         requests = _trace_asked(probes, trace_buffer, trace_steps)
+        wait_s = look_seconds(wait, "--wait", 1.0) if wait is not None else 0.0
         wish = _page_trace_wish(probes, no_page_trace, trace_limit, keep_traces)
         from bufferlab.execute.sweep import SweepOptions  # Imported after all refusals: it loads the models.
 
@@ -276,6 +293,7 @@ def command(
         wish,
         keeps_restored=keep_data,
         blocks=chosen,
+        device_wait_s=wait_s,
     )
     if ray is not None and resume is not None and options != SweepOptions(blocks=chosen):
         hint = "leave the options of data, device and traces out, or begin a new sweep"

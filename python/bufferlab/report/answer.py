@@ -267,7 +267,7 @@ def _sentence(analysis: Analysis, points: list[PointRuns], metric: str, found: S
     unit = words.unit_of_change(analysis.metric(metric))
     blocked = analysis.claim_blocked(metric)
     if blocked:
-        return f"{title}: not resolved ({blocked})."
+        return f"{title}: not claimed ({blocked})."
     route, ends = _route(analysis, points[0], points[-1]), _ends(analysis, metric, points[0], points[-1])
     basis = _basis(analysis, metric, found, sorted({len(point.values(metric)) for point in points}))
     if shape in ("falls_at_every_step", "rises_at_every_step", "falls_overall", "rises_overall"):
@@ -315,11 +315,11 @@ def _basis(analysis: Analysis, metric: str, found: SweepVerdict, runs: Sequence[
     if not times:
         return f"95 % intervals, {each}"
     if len(times) < len(steps):
-        return f"{each}; 95 % intervals, or {CLAIM_TIMES:g} times what two runs of this metric differ by"
+        return f"{each}; 95 % intervals, or {CLAIM_TIMES:g} times the usual difference of two runs"
     least = "the step is" if len(found.steps) == 1 else "the smallest step is"
     shown = f"{min(times):.0f}" if min(times) >= 10 else f"{min(times):.1f}"
     n = known_scatter.runs(analysis.metric(metric))
-    return f"{each}; {least} {shown} times what two runs of this metric differ by, n = {n}"
+    return f"{each}; {least} {shown} times the usual difference of two runs, known from {n} earlier runs"
 
 
 def _ends(analysis: Analysis, metric: str, first: PointRuns, last: PointRuns) -> str:
@@ -380,9 +380,9 @@ def _noise(analysis: Analysis, metric: str) -> str | None:
         return None
     if any(fit.step(a, b).times is not None for a, b in fit.comparisons):
         return (
-            "So few runs do not tell how much another would differ. A step of a count is claimed where it is more "
-            f"than {CLAIM_TIMES:g} times what two runs differ by. That, and the intervals of such counts, are from "
-            f"{source()}, not from this sweep. --repetitions 5 tells its own scatter."
+            "These runs are too few to show how much another run would differ. A step of a count is claimed if it is "
+            f"more than {CLAIM_TIMES:g} times the usual difference of two runs. This difference, and the intervals of "
+            f"such counts, come from {source()}, not from this sweep. --repetitions 5 measures the sweep's own scatter."
         )
     if len(fit.blocks) < 2:
         return (
@@ -424,8 +424,9 @@ def _long_window(analysis: Analysis) -> str | None:
     doubts = "; ".join(map(numbers_in_doubt.named, numbers_in_doubt.doubting(analysis.checks, reads)))
     told = f"need no such window, but are in doubt: {doubts}" if doubts else "are resolved"
     return (
-        f"Throughput and writes are not resolved: the shortest window is {words.number(window_s)} s, and checkpoints "
-        f"need {LONG_WINDOW_SECONDS:.0f} s or more to even out (--full). Counts of reads per transaction {told}."
+        "Throughput and writes are not claimed, however far apart their intervals are: the shortest window is "
+        f"{words.number(window_s)} s, and checkpoints need {LONG_WINDOW_SECONDS:.0f} s or more to even out (--full). "
+        f"Counts of reads per transaction {told}."
     )
 
 

@@ -20,7 +20,12 @@ from bufferlab.results.page_traces import GeneratedRun, Prediction, Replayed, Tr
 from bufferlab.units import format_bytes
 
 NO_INTERVAL = "one trace predicts them, which gives no interval"
-_ONE_TRACE = "One trace is one run: how far another run of the same point would differ is not known."
+#: The largest error of a server and load in docs/prediction.md, "How far it was right", in per cent.
+LARGEST_ERROR_PERCENT = 6
+_ONE_TRACE = (
+    "One trace gives no interval. The error at the traced run's own point is not the error at other pools: predictions "
+    f"without a doubt were up to {LARGEST_ERROR_PERCENT} % off, on the servers and loads of docs/prediction.md."
+)
 SEEDS = (
     "Intervals tell how runs with other seeds differ. How far the rules are off is not in them: docs/prediction.md "
     "sets them beside measured runs."

@@ -88,7 +88,10 @@ def _caption(analysis: Analysis, metrics: Sequence[str], caption: str) -> str:
 def _of_intervals(analysis: Analysis, metrics: Sequence[str], caption: str) -> str:
     if not any(_rests_on_known(analysis, metric) for metric in metrics):
         return caption
-    known = f"With one or two runs a point, intervals of counts are {CLAIM_TIMES:g} times what two runs differ by."
+    known = (
+        "With one or two runs a point, the intervals of counts come from the scatter of earlier runs; that of a change "
+        f"reaches {CLAIM_TIMES:g} times the usual difference of two runs to each side."
+    )
     return known if len({run.run.block for run in analysis.runs}) < 2 else f"{caption} {known}"
 
 
@@ -99,7 +102,7 @@ def verdict_cell(analysis: Analysis, metric: str, a: int, b: int) -> str:
         return words.NOTHING
     blocked = analysis.claim_blocked(metric)
     if blocked and found.direction != "identical":
-        return f"not resolved ({blocked})"
+        return f"not claimed ({blocked})"
     return words.verdict(found, words.unit_of_change(analysis.metric(metric)))
 
 

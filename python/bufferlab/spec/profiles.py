@@ -47,6 +47,7 @@ class Overrides:
     duration: str | None = None
     warehouses: int | None = None
     connections: int | None = None
+    warm_up_min: int | None = None
     warm_up_max: int | None = None
     warm_up_time: str | None = None
     seed: int | None = None
@@ -183,6 +184,7 @@ def _apply_flags(merged: Merged, overrides: Overrides) -> None:
         (("design", "seed"), overrides.seed, "--seed"),
         (("measure", "transactions"), overrides.transactions, "--transactions"),
         (("measure", "duration"), overrides.duration, "--duration"),
+        (("warm_up", "min_transactions"), overrides.warm_up_min, "--warm-up-min"),
         (("warm_up", "max_transactions"), overrides.warm_up_max, "--warm-up-max"),
         (("warm_up", "max_duration"), overrides.warm_up_time, "--warm-up-time"),
         (("workload", "warehouses"), overrides.warehouses, "--warehouses"),

@@ -377,7 +377,7 @@ def fit(
     variance_error = rss_full / df_error if df_error else 0.0
     ms_blocks = max(0.0, rss_points - rss_full) / df_blocks if df_blocks else 0.0
     seen = None
-    if df_error >= 2 and len(points) > 1 and variance_error > 0:
+    if df_error >= 2 and len(points) > 2 and variance_error > 0:
         seen = spread(design, at_point, y - design @ effects)
     uneven = seen is not None and seen.p_value < UNEVEN_P_VALUE
     return Fit(

@@ -187,7 +187,7 @@ def throughput(analysis: Analysis, group: Group) -> str:
     if fit is None or len(places) < 2:
         return "Throughput was not measured."
     if blocked := analysis.claim_blocked(metric):
-        return f"Throughput: not resolved ({blocked})."
+        return f"Throughput: not claimed ({blocked})."
     found = equivalence_set(fit, "more", places)
     if found.note:
         return f"Throughput: not resolved ({found.note})."

@@ -8,6 +8,7 @@ from bufferlab.chapter.analysis import Analysis
 from bufferlab.chapter.elements import Section, Table
 from bufferlab.chapter.engine_chapters import EngineChapters
 from bufferlab.chapter.point_table import claims_blocked, means_over_runs, point_table
+from bufferlab.engines.postgres.metrics import Views
 from bufferlab.results.check_parts import MeasuredRun
 
 _CACHES = {
@@ -76,7 +77,19 @@ def _limits(runs: Sequence[MeasuredRun]) -> list[str]:
             "PostgreSQL reads through the page cache: its reads are pages that were not in shared buffers; the table "
             '"Where pages came from" tells how many of them the device saw.'
         )
+    if any(_moves_rows_of_unknown_number(run) for run in runs):
+        found.append(
+            "This script updates rows. PostgreSQL writes an updated row to another place, often on another page, so "
+            "hot rows move, and reads may go on changing long after the pool is warm. To measure later, lengthen the "
+            "warm-up with --warm-up-min N."
+        )
     return found
+
+
+def _moves_rows_of_unknown_number(run: MeasuredRun) -> bool:
+    """Return whether updates moved rows, and the workload did not say for how long: nothing is known of a script."""
+    updated = run.window.change(Views.postgres_database_tup_updated.name).value
+    return run.run.workload.get("name") == "script" and bool(updated)
 
 
 CHAPTERS = EngineChapters(inside=(inside,), limits=_limits)

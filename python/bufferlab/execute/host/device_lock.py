@@ -74,8 +74,9 @@ def _locked(name: str, directory: Path, deadline: float, *, share: bool, patienc
                 waited = f", also after {format_duration(patience.seconds)}" if patience.seconds else ""
                 raise EnvironmentLackingError(
                     f"another sweep is using the device {name}{waited}, and each would measure the other",
-                    f"process {owner}, device of {directory}",
-                    "wait for it; --share-device runs both: reads are counted right; writes and times are not",
+                    f"device of {directory}, in use by process {owner}",
+                    "--wait 30min waits for it; --share-device runs both: reads are counted right; writes and times are"
+                    " not",
                 )
         if has_it:
             os.ftruncate(descriptor, 0)

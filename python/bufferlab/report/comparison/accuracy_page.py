@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 
 from bufferlab.chapter import numbers_in_doubt, words
@@ -95,8 +94,8 @@ def _at_points(accuracy: Accuracy) -> Iterator[str]:
     """Yield the sentences on the errors of several points."""
     told, title = accuracy.summaries[0], declared(accuracy.metric).label
     yield (
-        f"{title} that the model predicts are within {_at_most(told.largest)} of the measured ones at all {told.n} "
-        f"points, and {_share(told.mean)} off in the mean; those of LRU are up to {_at_most(told.lru_largest)} off."
+        f"{title} that the model predicts are up to {_share(told.largest)} off the measured ones at the {told.n} "
+        f"points, and {_share(told.mean)} in the mean; those of LRU are up to {_share(told.lru_largest)} off."
     )
     held = next((one for one in accuracy.summaries if one.name == "held out"), None)
     if held:
@@ -286,11 +285,6 @@ def _figure(accuracy: Accuracy) -> Figure | None:
 
 def _between(low: int, high: int) -> str:
     return f"{low:,}" if low == high else f"{low:,} to {high:,}"
-
-
-def _at_most(error: float) -> str:
-    """Return the size of the largest error, rounded up, because it is a bound."""
-    return f"{math.ceil(1000 * abs(error) - 1e-9) / 10:.1f} %"
 
 
 def _share(error: float) -> str:

@@ -63,9 +63,10 @@ def limits(compared: SidesCompared) -> list[str]:
     found += [f"Rates and writes are not claimed: {reason}." for reason in sorted(filter(None, unclaimed))]
     if _rests_on_known(compared):
         found.append(
-            "So few runs do not tell how much another would differ. A change of a count is claimed where it is more "
-            f"than {CLAIM_TIMES:g} times what two runs differ by: {source()} told that, not these sweeps. Nothing is "
-            "known so of times and of phases. --repetitions 5 tells the sweeps' own scatter."
+            "These runs are too few to show how much another run would differ. A change of a count is claimed if it is "
+            f"more than {CLAIM_TIMES:g} times the usual difference of two runs, which comes from {source()}, not from "
+            "these sweeps. For times and phases no such difference is known. --repetitions 5 measures the sweeps' own "
+            "scatter."
         )
     found.append(
         f"The intervals of {title_within(compared.headline)} hold together at 95 % for all settings; so do those of "
@@ -145,7 +146,8 @@ def _caption(compared: SidesCompared) -> str:
     )
     said = "Detectable, and in brackets: the change found in four such comparisons of five."
     if _rests_on_known(compared):
-        said += f" With one or two runs a side, intervals of counts are {CLAIM_TIMES:g} times what two runs differ by."
+        usual = f"{CLAIM_TIMES:g} times the usual difference of two runs"
+        said += f" With one or two runs a side, the interval of a count's change reaches {usual} to each side."
     return f"{how} n: runs of each side. {said}{left}"
 
 
@@ -267,7 +269,7 @@ def _by_known(figures: Sequence[MetricCompared]) -> str:
     """Return the words for claims that rest on the known scatter of a count; "" if they rest on the runs' scatter."""
     judged = [figure.found.verdict.estimate for figure in figures if figure.found and figure.outcome in _JUDGED]
     times = [estimate.times for estimate in judged if estimate.times is not None]
-    differ = "what two runs of this metric differ by"
+    differ = "the usual difference of two runs"
     if not times:
         return ""
     if len(times) < len(judged):
@@ -275,8 +277,8 @@ def _by_known(figures: Sequence[MetricCompared]) -> str:
     n = known_scatter.runs(declared(figures[0].metric))
     if len(times) == 1:
         shown = f"{times[0]:.0f}" if times[0] >= 10 else f"{times[0]:.1f}"
-        return f"the change is {shown} times {differ}, n = {n}"
-    return f"changes of more than {CLAIM_TIMES:g} times {differ}, n = {n}, are claimed"
+        return f"the change is {shown} times {differ}, known from {n} earlier runs"
+    return f"claimed are changes of more than {CLAIM_TIMES:g} times {differ}, known from {n} earlier runs"
 
 
 def _n_text(n_a: int, n_b: int) -> str:
