@@ -141,11 +141,6 @@ def test_an_error_from_twice_the_measured_value_on_is_a_multiple(error: float, t
     assert accuracy_page._off(error) == told
 
 
-@pytest.mark.parametrize(("error", "told"), [(-1.0, "100.0 %"), (0.05, "5.0 %"), (-0.0501, "5.1 %"), (0.0, "0.0 %")])
-def test_a_bound_of_an_error_goes_outward_and_a_whole_tenth_stays(error: float, told: str) -> None:
-    assert accuracy_page._at_most(error) == told
-
-
 def test_the_data_of_the_figure_have_the_points_of_every_panel(bench: Bench, measured: SweepFolder) -> None:
     found = accuracy(measured, predict(bench, measured))
     found.sides.a.groups = tuple(Group(point.label, (point,)) for point in found.sides.a.points)

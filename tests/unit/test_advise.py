@@ -563,7 +563,7 @@ def test_writes_have_bounds_in_the_sentence_the_tables_and_the_limits(advice: Ad
                     for one in made.sizes),
     )  # fmt: skip
     assert sentence.advised(made).endswith(
-        " It writes 120 pages a second; with checkpoints as now, 128 MiB would write 61 to 120."
+        " The server writes 120 pages a second now; with checkpoints as now, 128 MiB would write 61 to 120."
     )
     cells = {row.cells[0]: row.cells[5] for row in advise_page.sizes_table(made).rows}
     assert cells == {"64 MiB": "120", "96 MiB": "", "128 MiB": "61 to 120"}

@@ -263,7 +263,7 @@ def test_so_few_runs_claim_a_plain_change_of_a_count_and_say_what_it_rests_on(
     assert bool(rests_on_known) == (blocks == 1)
     assert outcomes(compared, "transactions_per_s") == ["not_claimed"]
     if blocks == 1:
-        assert any("of times and of phases" in limit for limit in as_report(compared).limits)
+        assert any("For times and phases" in limit for limit in as_report(compared).limits)
 
 
 @pytest.mark.parametrize("seeds", [{"seed": 2}, OTHER_SEEDS])

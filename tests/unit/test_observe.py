@@ -361,6 +361,9 @@ def test_without_timings_the_sentence_says_so_and_what_would_let_it() -> None:
     told = sentence.observed(made)
     waits = "if a read takes 0.1 to 1 ms, sessions wait 10.0 to 100 ms for them in each second."
     assert f"The pool misses 100 reads a second, 0.250 per statement: {waits}" in told
+    device = {"device_reads": 500, "device_read_ms": 100}
+    timed = "if each takes 0.2 ms, as the device's reads did in the mean (all programs' reads), sessions wait 20 ms"
+    assert timed in sentence.observed(seen({**COUNTS, **device}, facts)).replace("0.200", "0.2").replace("20.0", "20")
     report = observe_page.as_report(made)
     assert report.limits[0] == (
         "What share of statement time the reads take cannot be told: performance_schema is off; `performance_schema = "
@@ -414,7 +417,7 @@ def test_the_report_shows_rates_shares_and_what_is_not_told() -> None:
     assert "SELECT * FROM t WHERE a = ?" in page
     assert "There are no counts of the device: the server is elsewhere." in page
     # On paper the table of seconds is left out, and there is no CSV file with the seconds.
-    assert '<p class="paper">The numbers of each figure are on the page itself.</p>' in page
+    assert '<p class="paper">The numbers of each figure are on the HTML page.</p>' in page
     assert "wide pale line" not in page, "misses and pages read are the same line"
 
 

@@ -132,7 +132,7 @@ def test_the_device_below_a_directory_is_read(tmp_path: Path, host: Host) -> Non
     folder.mkdir(parents=True)
     (folder / "stat").write_text("  10 1 80 5 20 2 160 6 0 7 8 0 0 0 0 0 0\n")
     told = host_side.device_counters(str(data), 50, host.proc, host.sys)
-    assert told == {"reads": 10, "read_bytes": 40960, "writes": 20, "write_bytes": 81920}
+    assert told == {"reads": 10, "read_bytes": 40960, "read_ms": 5, "writes": 20, "write_bytes": 81920}
     assert host_side.device_counters("/no/such/directory", 50, host.proc, host.sys) is None
 
 

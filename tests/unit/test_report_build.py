@@ -83,7 +83,7 @@ def test_short_windows_claim_nothing_about_throughput_and_writes(ordinary: Repor
     steps = table(ordinary, "all-steps")
     for title in ("Transactions per second", "Writes per New-Order"):
         assert all(cell.startswith("not claimed (window 5 s, needs 60 s)") for cell in column(steps, title))
-    assert any("Throughput and writes are not resolved" in limit for limit in ordinary.limits)
+    assert any("Throughput and writes are not claimed" in limit for limit in ordinary.limits)
     blocked = [step for step in ordinary.data.steps if step.metric == "transactions_per_s"]
     assert blocked
     assert {step.direction for step in blocked} == {"not_resolved"}

@@ -268,7 +268,7 @@ def test_every_phase_has_its_own_table_and_figures_per_row(of_pages: Report) -> 
 
 def test_a_phases_short_window_claims_nothing_of_rates(of_pages: Report) -> None:
     found = table(chapter(of_pages, "pages"), "phase-insert")
-    assert re.search(r"not resolved \(window 0\.\d s, needs 60 s\)", found.caption)
+    assert re.search(r"not claimed \(window 0\.\d s, needs 60 s\)", found.caption)
 
 
 def test_response_times_rise_with_the_rate_until_the_database_does_not_keep_up(of_rates: Report) -> None:

@@ -149,7 +149,7 @@ def test_depths_that_are_alike_in_throughput_are_called_so(tmp_path: Path) -> No
 def test_short_windows_tell_counts_but_not_throughput(tmp_path: Path) -> None:
     found = report(tmp_path)
     assert "reads per New-Order rise by" in found.answer
-    assert re.search(r"Throughput: not resolved \(window \d+ s, needs 60 s\)\.$", found.answer)
+    assert re.search(r"Throughput: not claimed \(window \d+ s, needs 60 s\)\.$", found.answer)
 
 
 def test_one_repetition_has_no_trend(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 from bufferlab.chapter import words
 from bufferlab.chapter.analysis import Analysis, Group, PointRuns
@@ -172,11 +173,20 @@ def _caption(analysis: Analysis, metric: str, plot: PointsPlot) -> str:
     bars = "Filled: mean with its 95 % interval. "
     if len(fit.blocks) < 2:
         runs, bars = "Each dot is one run, without an interval. ", ""
+    elif any(_overlap(a, b) for series in plot.series for a, b in pairwise(series.dots)):
+        bars += "Means whose intervals overlap may differ: the table has the interval of each change. "
     if plot.cuts_intervals:
         bars += "Intervals that leave the picture are longer than it. "
     if plot.y_is_log:
         return runs + bars + ("Both axes are logarithmic." if plot.x_is_log else "The vertical axis is logarithmic.")
     return runs + bars + f"The vertical axis {'starts' if plot.y_from_zero else 'does not start'} at zero."
+
+
+def _overlap(a: Dot, b: Dot) -> bool:
+    """Return whether the intervals of two means overlap; False if a mean has none."""
+    if a.ci_low is None or a.ci_high is None or b.ci_low is None or b.ci_high is None:
+        return False
+    return a.ci_low <= b.ci_high and b.ci_low <= a.ci_high
 
 
 def _alt(plot: PointsPlot, title: str) -> str:

@@ -29,7 +29,7 @@ _NUMBERS = (
     "Reads a second",
     "From",
     "To",
-    "Change",
+    "Change in reads a second",
     "ms of reading a second",
     "Writes from",
     "Writes to",
@@ -54,6 +54,7 @@ def as_report(advice: Advice, *, is_interrupted: bool = False) -> Report:
         headline=_figure(advice),
         steps=_panel(advice),
         limits=tuple(_limits(advice)),
+        limits_title="How to read this answer",
         sections=(Section("all-sizes", "All sizes", "", (sizes_table(advice),)), *_load(seen), *_sections(advice)),
         status="interrupted" if is_interrupted else "ok" if is_judged else "cannot_say",
         lead="all-sizes",
@@ -133,7 +134,9 @@ def sizes_table(advice: Advice, *, with_reasons: bool = False) -> Table:
     if not with_reasons:
         numeric = [head not in ("Tier", "Change") for head in _HEADS]
         columns = tuple(map(Column, _HEADS, numeric))
-        brief = ("Pool", "Reads/s", "95 % bounds", "Change", "Reading, ms/s")
+        # Together the two last columns would not fit into 80 characters.
+        last = "Writes/s" if all(one.read_ms_per_s is None for one in advice.sizes) else "Reading, ms/s"
+        brief = ("Pool", "Reads/s", "95 % bounds", "Change", last)
         return Table("all-sizes", "Sizes of the pool", columns, tuple(rows), brief=brief)
     columns = tuple(Column(head, numeric=head not in ("Tier", "Why not")) for head in _NUMBERS)
     caption = sentence.advised(advice)
@@ -334,6 +337,11 @@ def _limits(advice: Advice) -> list[str]:
             "at most as much as the present one, and spares at most the writes of pages that it would have kept. How "
             f"many of these its checkpoints write all the same is not known, so writes have bounds alone.{later}"
         )
+        if any(one.writes_high_per_s is None for one in advice.others if _is_judged_smaller(one, advice)):
+            limits.append(
+                "The writes of smaller pools have no bounds here: with innodb_flush_neighbors InnoDB also writes "
+                "neighbours of the pages that it evicts."
+            )
     limits += _widened(advice)
     limits += [
         f"The tier {one.recorded.tier} was detached after {one.attached_s:.0f} s, because it came to more events than "
@@ -348,6 +356,10 @@ def _limits(advice: Advice) -> list[str]:
     return [*_refusals(advice), *limits, *(_sentence(sentence.reason(one)) for one in advice.cannot_say[1:])]
 
 
+def _is_judged_smaller(one: SizeEstimate, advice: Advice) -> bool:
+    return one.cannot_say is None and one.pool_size_bytes < advice.present_bytes
+
+
 def _widened(advice: Advice) -> list[str]:
     """Return sentences on why bounds of smaller pools are wider: method errors, a late purge, and other speeds."""
 
@@ -356,16 +368,17 @@ def _widened(advice: Advice) -> list[str]:
         return ", ".join(f"{format_percent(share)} at {format_bytes(one.pool_size_bytes)}" for one, share in told)
 
     found = []
-    own = next((one.own_error for one in advice.others if abs(one.own_error or 0.0) > OWN_LIMIT), None)
+    own = next((one.own_error for one in advice.others if one.own_error is not None), None)
     if own is not None:
+        wider = " The bounds of smaller pools include an error as large as that." if abs(own) > OWN_LIMIT else ""
         found.append(
-            f"At the present size the model reads {format_percent(abs(own))} {'more' if own > 0 else 'less'} than the "
-            "server did. The bounds of smaller pools include an error as large as that."
+            f"At the present size the model reads {format_percent(abs(own))} {'less' if own < 0 else 'more'} than the "
+            f"server did.{wider}"
         )
     if late := shares(lambda one: one.late_purge_share):
         found.append(
-            "Purge of this server goes back to each changed row. Were it late in a smaller pool, more pages would be "
-            f"read: {late}. The upper bounds include that."
+            "In a smaller pool InnoDB's purge, which removes old versions of rows, may fall behind and read pages "
+            f"again. For that case the upper bounds of smaller pools include more reads: {late}."
         )
     if speed := shares(lambda one: one.speed_share):
         found.append(

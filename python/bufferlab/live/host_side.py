@@ -53,7 +53,7 @@ class HostReading:
     """The bytes that a device read for the server (read_bytes of /proc/PID/io)."""
     device_write_bytes: int | None
     device: Mapping[str, int] | None
-    """The reads, writes and their bytes by all programs of the host on the device of the server's data."""
+    """The reads, their time, the writes, and the bytes of both, by all programs, on the device of the server's data."""
     read_bytes_of: Mapping[int, int] = field(default_factory=dict)
     """`read_bytes` of each process of the server, by its PID."""
 
@@ -192,7 +192,7 @@ def device_counters(
             device = block / f"{os.major(number)}:{os.minor(number)}"
     with suppress(OSError, ValueError, IndexError):
         columns = [int(value) for value in (device / "stat").read_text().split()]
-        return {"reads": columns[0], "read_bytes": columns[2] * _SECTOR_BYTES,
+        return {"reads": columns[0], "read_bytes": columns[2] * _SECTOR_BYTES, "read_ms": columns[3],
                 "writes": columns[4], "write_bytes": columns[6] * _SECTOR_BYTES}  # fmt: skip
     return None
 

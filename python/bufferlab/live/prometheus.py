@@ -19,6 +19,7 @@ _PREFIX = "bufferlab_observe"
 _S_PER_MS = 1e-3
 _TIMES = {
     "read_ms": ("read_seconds", "Seconds in which threads of the server read data files"),
+    "device_read_ms": ("device_read_seconds", "Seconds that the device's reads took, those of all programs"),
     "statement_ms": ("statement_seconds", "Seconds that statements took"),
 }
 """For each count in ms, its metric name in seconds, and its help."""

@@ -47,17 +47,31 @@ def _slows(seen: Seen) -> str:
     told = f"the pool misses {words.number(seen.rate('misses'))} reads a second{_each(seen)}"
     share = seen.time_ratio
     if share is None:
-        waits = " to ".join(words.number(ms * (seen.rate("misses") or 0.0)) for ms in READ_MS)
-        low, high = READ_MS
-        return (
-            f"{told[0].upper()}{told[1:]}: if a read takes {low:g} to {high:g} ms, sessions wait {waits} ms for them "
-            "in each second."
-        )
+        return f"{told[0].upper()}{told[1:]}: {_untimed(seen)}."
     if share < LITTLE_RATIO and is_whole:
         return (
             f"Misses are not what slows this server: {told}, and they take {format_percent(share)} of statement time."
         )
     return f"{told[0].upper()}{told[1:]}; they take {format_percent(share)} of statement time."
+
+
+def _untimed(seen: Seen) -> str:
+    """Return words on the time that sessions wait for misses if the server does not time its reads.
+
+    It is computed from the mean time of the device's reads, or without that from those of a fast and of a slow SSD.
+    """
+    totals, misses_per_s = seen.window.totals, seen.rate("misses") or 0.0
+    if reads := totals.get("device_reads"):
+        read_ms = totals.get("device_read_ms", 0.0) / reads
+        each = seen.per("misses", "transactions")
+        more = "" if each is None else f", {words.number(each * read_ms)} ms per {seen.facts.transactions}"
+        return (
+            f"if each takes {words.number(read_ms)} ms, as the device's reads did in the mean (all programs' reads), "
+            f"sessions wait {words.number(read_ms * misses_per_s)} ms for them in each second{more}"
+        )
+    low, high = READ_MS
+    waits = " to ".join(words.number(ms * misses_per_s) for ms in READ_MS)
+    return f"if a read takes {low:g} to {high:g} ms, sessions wait {waits} ms for them in each second"
 
 
 def _unpublished(seen: Seen) -> str:
@@ -222,7 +236,10 @@ def _writes(larger: Sequence[SizeEstimate], advice: Advice) -> str:
         return ""
     one = _nearest_to_double(fitting, advice)
     size = size_words(one, advice)
-    return f" It writes {present} pages a second; with checkpoints as now, {size} would write {writes(one, advice)}."
+    return (
+        f" The server writes {present} pages a second now; with checkpoints as now, {size} would write "
+        f"{writes(one, advice)}."
+    )
 
 
 def _worth(advice: Advice) -> str:

@@ -192,6 +192,7 @@ class Report:
     headline: Figure | None = None
     steps: Table | None = None
     limits: tuple[str, ...] = ()
+    limits_title: str = "What this does not tell you"
     sections: tuple[Section, ...] = ()
     checks: tuple[Check, ...] = ()
     status: Status = "ok"

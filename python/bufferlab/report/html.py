@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 _HALF_SHEET = 100
 """The number of characters that fit half of a sheet's width, at the font size of printed tables."""
+_COLUMN = 50
+"""The number of characters that fit one of two columns, in which a long table is printed."""
 _GAP = 2
 """The width of the gap after a column, in characters."""
 
@@ -65,13 +67,14 @@ def _template() -> Template:
     )
     environment.filters["kept"] = _kept_together
     environment.tests["figure"] = lambda block: isinstance(block, Figure)
-    environment.tests["narrow"] = _fits_half_a_sheet
+    environment.tests["narrow"] = lambda table: _fits(table, _HALF_SHEET)
+    environment.tests["fitting_a_column"] = lambda table: _fits(table, _COLUMN)
     return environment.get_template("page.html.j2")
 
 
-def _fits_half_a_sheet(table: Table) -> bool:
-    """Return whether a printed row takes at most half of a sheet's width."""
-    return bool(table.rows) and sum(_width(table, place) for place in range(len(table.columns))) <= _HALF_SHEET
+def _fits(table: Table, characters: int) -> bool:
+    """Return whether a printed row takes at most the width of so many characters."""
+    return bool(table.rows) and sum(_width(table, place) for place in range(len(table.columns))) <= characters
 
 
 def _width(table: Table, place: int) -> int:

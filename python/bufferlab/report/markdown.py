@@ -60,7 +60,7 @@ def _lines(report: Report) -> Iterator[str]:
     yield f"<sub>{' · '.join(text(fact) for fact in (report.title, *report.facts))}</sub>"
     yield ""
     if report.limits:
-        yield from ("## What this does not tell you", "")
+        yield from (f"## {report.limits_title}", "")
         yield from (f"- {text(limit)}" for limit in report.limits)
         yield ""
     for section in report.sections:

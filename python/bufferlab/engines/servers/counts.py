@@ -41,6 +41,7 @@ class Counts(MetricTable, probe="look", source="the server's own counters, over 
     statement_ms = counter("ms", "lower", "Time of statements (ms)")
     device_reads = replace(Device.device_reads, title="Reads of the device, all programs'")
     device_read_bytes = replace(Device.device_read_bytes, title="Bytes read from the device, all programs'")
+    device_read_ms = replace(Device.device_read_ms, title="Time of the device's reads, all programs' (ms)")
     device_writes = replace(Device.device_writes, title="Writes of the device, all programs'")
     device_write_bytes = replace(Device.device_write_bytes, title="Bytes written to the device, all programs'")
 # fmt: on

@@ -333,14 +333,20 @@ def _width(labels: Sequence[str]) -> float:
 def _with_room(places: Sequence[float], least: float) -> list[int]:
     """Return the indices of the places that get a name: both ends, and others at least `least` from all named ones.
 
-    >>> _with_room([0.0, 0.5, 1.0, 1.9, 2.0], 0.9)
-    [0, 2, 4]
+    As many places as possible get one; of such choices it is that with the largest smallest gap.
+
+    >>> _with_room([0.0, 0.5, 1.0, 1.9, 2.0], 0.9), _with_room([6.0, 7.0, 7.58, 8.0, 9.0], 0.5)
+    ([0, 2, 4], [0, 1, 3, 4])
     """
-    shown = [0]
-    for place in range(1, len(places) - 1):
-        if places[place] - places[shown[-1]] >= least and places[-1] - places[place] >= least:
-            shown.append(place)
-    return shown if len(places) == 1 else [*shown, len(places) - 1]
+    best: list[tuple[int, float, list[int]]] = [(1, math.inf, [0])]
+    for place in range(1, len(places)):
+        gaps = [(places[place] - places[found[-1]], count, least_gap, found) for count, least_gap, found in best]
+        # The last place has a name even if it is close to the first.
+        reached = [
+            (count + 1, min(gap, least_gap), [*found, place]) for gap, count, least_gap, found in gaps if gap >= least
+        ]
+        best += [max(reached)] if reached else [(2, 0.0, [0, place])] if place == len(places) - 1 else []
+    return best[-1][2]
 
 
 def _broken(labels: list[str], columns: int) -> list[str]:
