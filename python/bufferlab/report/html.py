@@ -73,7 +73,7 @@ def _template() -> Template:
 
 
 def _fits(table: Table, characters: int) -> bool:
-    """Return whether a printed row takes at most the width of so many characters."""
+    """Return whether a printed row is at most `characters` wide."""
     return bool(table.rows) and sum(_width(table, place) for place in range(len(table.columns))) <= characters
 
 
