@@ -8,6 +8,7 @@
 
 use bufferlab_workload::tpcc::schema::{CUSTOMERS, FIRST_UNDELIVERED_ORDER, ITEMS, ORDERS, TableId};
 
+use crate::log_writes::LogWrites;
 use crate::pools::{Objects, Pools};
 
 /// Duration of a transaction of TPC-C on the generator's clock, in microseconds: 400 transactions a second.
@@ -232,6 +233,12 @@ pub trait Engine {
 
     /// Commits the transaction of the connection whose turn it is.
     fn commit(&mut self, _pools: &mut Pools) {}
+
+    /// Returns what the engine's log wrote since the run began; zeros for an engine whose writes depend on the pool, and
+    /// if the job does not ask.
+    fn log_writes(&self) -> LogWrites {
+        LogWrites::default()
+    }
 
     /// Rolls back the transaction of the connection whose turn it is.
     fn rollback(&mut self, pools: &mut Pools);

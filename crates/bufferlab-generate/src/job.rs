@@ -126,6 +126,10 @@ pub struct Job {
     pub one_window: bool,
     /// The number of transactions of the window.
     pub window_transactions: u64,
+    /// The frames of SQLite's write-ahead log from which on a commit begins a checkpoint. Without it the log's writes
+    /// are not counted.
+    #[serde(default)]
+    pub checkpoint_frames: Option<u64>,
     /// Whether to count the pages of tables and indexes, in the window of the first pool.
     #[serde(default)]
     pub census: bool,

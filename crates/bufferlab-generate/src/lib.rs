@@ -11,6 +11,7 @@ pub mod hot_rows;
 pub mod innodb;
 pub mod job;
 pub mod loaded;
+pub mod log_writes;
 pub mod page_shares;
 pub mod pools;
 pub mod postgres;

@@ -11,6 +11,8 @@ use crate::page_shares::Shares;
 
 /// The most types of transactions that a workload has: TPC-C's.
 pub(crate) const TYPES: usize = TRANSACTION_TYPES.len();
+/// The bits of InnoDB's latches under which a thread may change a page (sync0types.h, `RW_X_LATCH`, `RW_SX_LATCH`).
+const CHANGING: u8 = 2 | 4;
 /// A number for each type of transaction, in the order of the workload's own list.
 pub type ByType = [u64; TYPES];
 
@@ -196,6 +198,7 @@ pub struct Pools {
     rates: Vec<Rate>,
     census: Option<Census>,
     gets: u64,
+    changes: u64,
     thread: u16,
     now_us: u64,
     transaction_type: usize,
@@ -225,7 +228,7 @@ impl Pools {
             }
         }
         let (census, thread, now_us, transaction_type) = (None, 0, 0, 0);
-        Pools { pools, rates, census, gets: 0, thread, now_us, transaction_type, is_full: false }
+        Pools { pools, rates, census, gets: 0, changes: 0, thread, now_us, transaction_type, is_full: false }
     }
 
     /// Gives each pool its own clock, on which everything takes `times` times as long.
@@ -293,11 +296,13 @@ impl Pools {
     #[inline]
     pub fn get(&mut self, page: u32, latch: u8) {
         self.gets += 1;
+        self.changes += u64::from(latch & CHANGING != 0);
         self.hear(Kind::Get, page, latch);
     }
 
     /// Passes the creation of a page to the pools.
     pub fn create(&mut self, page: u32) {
+        self.changes += 1;
         self.hear(Kind::Create, page, 0);
     }
 
@@ -347,6 +352,12 @@ impl Pools {
     /// Returns the number of gets since the pools were made, of pages in any share.
     pub fn gets(&self) -> u64 {
         self.gets
+    }
+
+    /// Returns the number of changes since the pools were made, of pages in any share: creations, and gets under a latch
+    /// that allows a change.
+    pub fn changes(&self) -> u64 {
+        self.changes
     }
 
     /// Returns the number of pools.

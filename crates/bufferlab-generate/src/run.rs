@@ -9,6 +9,7 @@ use serde::Serialize;
 use crate::engine::Engine;
 use crate::job::{STRETCH, WarmUpAsked, Way};
 use crate::loaded::Loaded;
+use crate::log_writes::LogWrites;
 use crate::pools::{ByType, Counted, Object, Pools};
 use crate::rowless_client::RowlessClient;
 
@@ -67,6 +68,8 @@ pub struct PoolRun {
     pub is_warm: bool,
     /// Number of gets of pages in the window, of all pages.
     pub gets: u64,
+    /// Number of changes of pages in the window: creations, and gets under an exclusive latch; of all pages.
+    pub changes: u64,
     /// New-Orders in the window, with those that roll back, as metrics count them; 0 for another workload than TPC-C.
     pub new_orders: u64,
     /// Number of transactions in the window.
@@ -82,6 +85,9 @@ pub struct PoolRun {
     /// The manager's counts in the window.
     #[serde(flatten)]
     pub counts: Counts,
+    /// The writes of the engine's log in the window.
+    #[serde(flatten)]
+    pub log_writes: LogWrites,
     /// Frames that hold a page at the window's end.
     pub frames_used: u32,
     /// The expected error as a fraction of the misses, if less than all pages were simulated; none for an exact
@@ -139,7 +145,7 @@ pub enum RunError {
 #[derive(Clone, Copy, PartialEq)]
 enum State {
     Warming,
-    Measured { gets: u64, done: Transactions, counts: Counts },
+    Measured { gets: u64, changes: u64, done: Transactions, counts: Counts, log_writes: LogWrites },
     Done,
 }
 
@@ -285,12 +291,14 @@ impl Progress {
         }
         self.runs[pool].is_warm = is_warm;
         self.runs[pool].warm_up_transactions = self.done.all;
-        self.states[pool] = State::Measured { gets: pools.gets(), done: self.done, counts: pools.counts(pool) };
+        let (counts, log_writes) = (pools.counts(pool), engine.log_writes());
+        self.states[pool] =
+            State::Measured { gets: pools.gets(), changes: pools.changes(), done: self.done, counts, log_writes };
     }
 
     /// Ends a pool's window when it has its transactions; `filled` has the pool's counts before the first transaction.
     fn end_if_due(&mut self, pool: usize, window: u64, filled: &Counts) {
-        let State::Measured { gets, done, counts } = self.states[pool] else { return };
+        let State::Measured { gets, changes, done, counts, log_writes } = self.states[pool] else { return };
         if self.done.all < done.all + window {
             return;
         }
@@ -303,11 +311,13 @@ impl Progress {
         let of_window = |now: &ByType, before: &ByType| std::array::from_fn(|place| now[place] - before[place]);
         self.runs[pool] = PoolRun {
             gets: pools.gets() - gets,
+            changes: pools.changes() - changes,
             transactions: window,
             committed: of_window(&self.done.committed, &done.committed),
             rolled_back: of_window(&self.done.rolled_back, &done.rolled_back),
             brought_in_since_start: brought_in(&(pools.counts(pool) - *filled)),
             counts: pools.counts(pool) - counts,
+            log_writes: engine.log_writes() - log_writes,
             frames_used: pools.frames_used(pool),
             ..self.runs[pool]
         };

@@ -12,6 +12,7 @@ use std::ops::Add;
 use bufferlab_sim::Counts;
 
 use crate::job::{Job, Limits, MAX_TRANSACTIONS, Name, STRETCH, WarmUpAsked, Way, Workload};
+use crate::log_writes::LogWrites;
 use crate::page_shares::Shares;
 use crate::pools::{ByType, Object};
 use crate::run::{PoolRun, Run, RunError, brought_in};
@@ -315,9 +316,15 @@ impl Way {
             rolled_back: by_type(|run| &run.rolled_back),
             brought_in_since_start: (before / count).round() as u64 + brought_in(&counts),
             gets: sum(|run| run.gets),
+            changes: sum(|run| run.changes),
             new_orders: sum(|run| run.new_orders),
             transactions: sum(|run| run.transactions),
             counts,
+            log_writes: LogWrites {
+                log_bytes: sum(|run| run.log_writes.log_bytes),
+                checkpointed_pages: sum(|run| run.log_writes.checkpointed_pages),
+                most_changed_pages: own.iter().map(|run| run.log_writes.most_changed_pages).max().unwrap_or_default(),
+            },
             frames_used: (own.iter().map(|run| f64::from(run.frames_used)).sum::<f64>() / count).round() as u32,
             error: error(&own, &coarser, &smaller),
         }

@@ -108,7 +108,7 @@ fn simulate(job: &Job, part: &Simulation, gate: &MakeGate<'_>, watch: &mut Watch
                 }
                 _ => {
                     let loaded = kept(&Sqlite::records());
-                    (Box::new(Sqlite::new(bytes, &loaded, transactions)), loaded)
+                    (Box::new(Sqlite::new(bytes, &loaded, transactions).with_log(job.checkpoint_frames)), loaded)
                 }
             };
             (engine, Played::Tpcc(loaded))

@@ -37,6 +37,10 @@ pub struct Btree {
     end_page: u32,
     /// Pages that the open transaction changed.
     pub dirty: Vec<u32>,
+    /// Pages that the open transaction changed besides, but that a rollback leaves in the cache here.
+    pub(super) also_written: Vec<u32>,
+    /// Whether the open transaction took or freed a page.
+    pub(super) is_resized: bool,
     /// The free pages; the first one is the trunk of SQLite's free list.
     pub(super) free_pages: Vec<u32>,
     /// Rows with a chain of overflow pages, by key.
@@ -57,6 +61,13 @@ impl Btree {
     /// the leaf's last row id. The last leaf has no row.
     pub fn above_leaves(page_bytes: u32) -> Self {
         Btree { child_below: CHILD, ..Btree::new(page_bytes) }
+    }
+
+    /// Forgets the changes of the transaction before.
+    pub(super) fn begin(&mut self) {
+        self.dirty.clear();
+        self.also_written.clear();
+        self.is_resized = false;
     }
 
     /// Appends a row: in a load, or in a run whose cursor is at the end. `is_sorted` is true for a row of an index that
@@ -92,7 +103,7 @@ impl Btree {
     /// Numbers the tree's pages from `first_page` on; it may grow by `growth` pages.
     pub fn number(&mut self, first_page: u32, growth: u32) {
         (self.first_page, self.end_page) = (first_page, self.next_page + growth);
-        self.dirty.clear();
+        self.begin();
     }
 
     fn page(&self, node: u32) -> u32 {
@@ -350,6 +361,7 @@ impl Btree {
             pools.create(self.first_page + page);
         }
         self.dirty.push(self.first_page + page);
+        self.is_resized = true;
         page
     }
 
@@ -409,7 +421,9 @@ impl Btree {
         }
         // An unused node stays in the list, empty, because a run frees few.
         let free = old[old.len().min(ends.len())..].iter().map(|&node| self.nodes[node as usize].page);
+        let before = self.free_pages.len();
         self.free_pages.extend(free);
+        self.is_resized |= self.free_pages.len() > before;
         let mut pages: Vec<u32> = nodes.iter().map(|&node| self.nodes[node as usize].page).collect();
         pages.sort_unstable();
         debug_assert!(ends.is_sorted_by(|end, next| end < next), "siblings end at {ends:?}");
@@ -441,6 +455,7 @@ impl Btree {
         }
         let own = std::mem::take(&mut self.nodes[child as usize]);
         self.free_pages.push(own.page);
+        self.is_resized = true;
         self.nodes[0] = Node { page: self.nodes[0].page, ..own };
         self.check(0);
         self.path.truncate(1);

@@ -139,6 +139,9 @@ impl History {
             }
             (self.last, self.used) = (self.last + 1, 0);
             pools.create(self.last);
+            // The new leaf and the page above it, at which the search ended.
+            interior.also_written.push(interior.current());
+            interior.is_resized = true;
             interior.append(pools, self.rows, varint(self.rows) as u16, false);
         }
         (self.used, self.rows) = (self.used + u32::from(bytes) + 2, self.rows + 1);

@@ -16,6 +16,7 @@ use crate::engine::{Engine, Purpose, RELATIONS, Relation, Row, Span};
 use crate::hot_rows::RowsAsked;
 use crate::job::Limits;
 use crate::loaded::{Loaded, Records};
+use crate::log_writes::{LogWrites, Wal};
 use crate::pools::{Objects, Pools};
 use crate::tree::Packed;
 use btree::Btree;
@@ -108,6 +109,8 @@ pub struct Sqlite {
     places: [Places; 2],
     /// Rows that the open transaction inserted.
     inserted: Vec<Row>,
+    /// The write-ahead log; none if its writes are not counted.
+    wal: Option<Wal>,
 }
 
 impl Sqlite {
@@ -144,6 +147,21 @@ impl Sqlite {
         let schema = objects.add(SCHEMA, 1, 1);
         let hot_rows = Some(hot_rows::lay_out(page_bytes, asked, &mut objects));
         Sqlite { objects, page_bytes, schema, hot_rows, ..Sqlite::default() }
+    }
+
+    /// Counts the writes of the log, with a checkpoint after each commit that makes it `checkpoint_frames` long or
+    /// longer.
+    pub(crate) fn with_log(self, checkpoint_frames: Option<u64>) -> Self {
+        let wal = checkpoint_frames.map(|frames| Wal::new(self.page_bytes, frames));
+        Sqlite { wal, ..self }
+    }
+
+    /// Returns the pages that the open transaction changed, some of them more than once. Whoever takes or frees a page
+    /// also changes the file's first page, which counts all pages and the free ones (`allocateBtreePage`, `freePage2`).
+    fn changed(&self) -> Vec<u32> {
+        let resized = self.trees.iter().any(|tree| tree.is_resized).then_some(self.schema);
+        let of_trees = self.trees.iter().flat_map(|tree| tree.dirty.iter().chain(&tree.also_written));
+        of_trees.copied().chain(resized).collect()
     }
 
     fn tree(&mut self, of: Relation) -> &mut Btree {
@@ -226,10 +244,22 @@ impl Engine for Sqlite {
     /// Reads the file's first page, which shows whether another connection changed it (pager.c,
     /// `sqlite3PagerSharedLock`).
     fn begin(&mut self, pools: &mut Pools) {
-        self.trees.iter_mut().for_each(|tree| tree.dirty.clear());
+        self.trees.iter_mut().for_each(Btree::begin);
         self.inserted.clear();
         self.delivers = false;
         pools.get(self.schema, 0);
+    }
+
+    /// Writes the changed pages to the log.
+    fn commit(&mut self, _pools: &mut Pools) {
+        if let Some(mut wal) = self.wal.take() {
+            wal.commit(self.changed());
+            self.wal = Some(wal);
+        }
+    }
+
+    fn log_writes(&self) -> LogWrites {
+        self.wal.as_ref().map_or_else(LogWrites::default, Wal::written)
     }
 
     /// Drops the changed pages from the cache (pager.c, `pagerUndoCallback`).

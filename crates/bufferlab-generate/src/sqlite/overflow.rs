@@ -98,6 +98,7 @@ impl Btree {
             pools.get(self.first_page + trunk, 0);
             self.dirty.push(self.first_page + trunk);
             self.free_pages.push(page);
+            self.is_resized = true;
         }
     }
 
