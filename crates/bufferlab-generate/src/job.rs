@@ -24,6 +24,10 @@ pub struct PoolAsked {
     /// The factor on times of the generator's clock: at 2 everything takes twice as long.
     #[serde(default = "as_generated")]
     pub time: f64,
+    /// Whether to leave the pool out unless the whole database is simulated, with all pools in memory. Such pools do not
+    /// change the way in which the others are simulated.
+    #[serde(default)]
+    pub if_exact: bool,
 }
 
 fn as_generated() -> f64 {

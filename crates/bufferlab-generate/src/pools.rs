@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use bufferlab_model::trace::{Access, Kind};
+use bufferlab_model::trace::{Access, Kind, latch};
 use bufferlab_sim::{Counts, Manager};
 use bufferlab_workload::tpcc::TRANSACTION_TYPES;
 use serde::Serialize;
@@ -11,8 +11,6 @@ use crate::page_shares::Shares;
 
 /// The most types of transactions that a workload has: TPC-C's.
 pub(crate) const TYPES: usize = TRANSACTION_TYPES.len();
-/// The bits of InnoDB's latches under which a thread may change a page (sync0types.h, `RW_X_LATCH`, `RW_SX_LATCH`).
-const CHANGING: u8 = 2 | 4;
 /// A number for each type of transaction, in the order of the workload's own list.
 pub type ByType = [u64; TYPES];
 
@@ -199,6 +197,10 @@ pub struct Pools {
     census: Option<Census>,
     gets: u64,
     changes: u64,
+    /// The bits of a latch under which a get is a change.
+    changing: u8,
+    /// Whether the pools hear changes and hints as events.
+    marks: bool,
     thread: u16,
     now_us: u64,
     transaction_type: usize,
@@ -228,13 +230,31 @@ impl Pools {
             }
         }
         let (census, thread, now_us, transaction_type) = (None, 0, 0, 0);
-        Pools { pools, rates, census, gets: 0, changes: 0, thread, now_us, transaction_type, is_full: false }
+        Pools {
+            pools,
+            rates,
+            census,
+            gets: 0,
+            changes: 0,
+            changing: 0,
+            marks: false,
+            thread,
+            now_us,
+            transaction_type,
+            is_full: false,
+        }
     }
 
     /// Gives each pool its own clock, on which everything takes `times` times as long.
     pub fn with_times(mut self, times: impl Iterator<Item = f64>) -> Self {
         self.pools.iter_mut().zip(times).for_each(|(pool, time)| pool.time = time);
         self
+    }
+
+    /// Counts a get as a change if its latch has one of the bits `changing`, and lets the pools hear changes and hints if
+    /// `marks`.
+    pub fn with_changes(self, changing: u8, marks: bool) -> Self {
+        Pools { changing, marks, ..self }
     }
 
     /// Begins to count the pages of each object; `interior` has the pages above the leaves of B-trees.
@@ -296,13 +316,13 @@ impl Pools {
     #[inline]
     pub fn get(&mut self, page: u32, latch: u8) {
         self.gets += 1;
-        self.changes += u64::from(latch & CHANGING != 0);
+        self.changes += u64::from(latch & self.changing != 0);
         self.hear(Kind::Get, page, latch);
     }
 
     /// Passes the creation of a page to the pools.
     pub fn create(&mut self, page: u32) {
-        self.changes += 1;
+        self.changes += u64::from(self.changing != 0);
         self.hear(Kind::Create, page, 0);
     }
 
@@ -310,6 +330,23 @@ impl Pools {
     pub fn create_interior(&mut self, page: u32) {
         self.mark_interior(page);
         self.create(page);
+    }
+
+    /// Notes that a session changed a page, which is dirty from then on.
+    #[inline]
+    pub fn change(&mut self, page: u32) {
+        self.changes += 1;
+        if self.marks {
+            self.play(Kind::Dirty, page, 0);
+        }
+    }
+
+    /// Notes that a session set a hint in a page, which is dirty from then on; the log does not contain hints.
+    #[inline]
+    pub fn hint(&mut self, page: u32) {
+        if self.marks {
+            self.play(Kind::Dirty, page, latch::BY_HINT);
+        }
     }
 
     /// Takes a page out of the pools.

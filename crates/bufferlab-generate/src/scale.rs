@@ -81,6 +81,20 @@ impl Simulation {
     }
 }
 
+/// Chooses the way to answer a job, and leaves out pools that want another way ([`PoolAsked::if_exact`]).
+///
+/// # Errors
+/// Those of [`choose`].
+///
+/// [`PoolAsked::if_exact`]: crate::job::PoolAsked::if_exact
+pub fn choose_with_pools(job: &Job, limits: &Limits) -> Result<(Way, Job), RunError> {
+    let mut needed = job.clone();
+    needed.pools.retain(|pool| !pool.if_exact);
+    let way = choose(&needed, limits)?;
+    let has_all = way.name == Name::Exact && way.bytes(job, limits) <= MOST_BYTES;
+    Ok((way, if has_all { job.clone() } else { needed }))
+}
+
 /// Chooses the way to answer a job, unless the job asks for one. It is the first that fits into memory: exact, by fewer
 /// warehouses, or by one page in N.
 ///

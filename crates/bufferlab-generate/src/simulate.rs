@@ -25,7 +25,7 @@ pub type MakeGate<'a> = dyn Fn(u32, u64, u64) -> Box<dyn Gate> + 'a;
 /// numbers, or the watch stops the run.
 pub fn generate(job: &Job, gate: &MakeGate<'_>, mut watch: Option<&mut Watch<'_>>) -> Result<Run, RunError> {
     let limits = check(job)?;
-    let way = scale::choose(job, &limits)?;
+    let (way, job) = &scale::choose_with_pools(job, &limits)?;
     let parts = way.simulations(job, &limits)?;
     let (count, mut before) = (parts.len() as u64, 0);
     let mut runs = Vec::new();
@@ -55,7 +55,8 @@ pub fn generate(job: &Job, gate: &MakeGate<'_>, mut watch: Option<&mut Watch<'_>
 /// When the job asks for something that is not possible, as in [`generate`].
 pub fn bytes(job: &Job) -> Result<u64, RunError> {
     let limits = check(job)?;
-    Ok(scale::choose(job, &limits)?.bytes(job, &limits))
+    let (way, job) = scale::choose_with_pools(job, &limits)?;
+    Ok(way.bytes(&job, &limits))
 }
 
 /// Runs one simulation. For each of the simulation's shares it makes all pools of the job, share after share.
@@ -120,6 +121,9 @@ fn simulate(job: &Job, part: &Simulation, gate: &MakeGate<'_>, watch: &mut Watch
         own.map(|own| (shares, number, own))
     });
     let pools = made.collect::<Result<_, _>>().map(Pools::of_shares).map_err(RunError::Pool)?;
+    // Only pools with writes want to hear changes.
+    let marks = job.pools.iter().any(|pool| pool.if_exact);
+    let pools = pools.with_changes(if segments.is_some() { innodb::CHANGING } else { 0 }, marks);
     run(engine, played, plan, pools.with_times(all().map(|(_, pool)| pool.time)))
 }
 

@@ -137,6 +137,25 @@ fn one_page_in_four_reads_what_all_pages_read() {
 }
 
 #[test]
+fn pools_that_want_all_pages_change_nothing_for_the_others() {
+    let with_old_pages = |changes: Value| {
+        let mut asked = job(2, changes);
+        let mut pool = asked.pools[1].clone();
+        pool.if_exact = true;
+        pool.settings["flush_age"] = json!([[0, 20_000]]);
+        asked.pools.push(pool);
+        asked
+    };
+    // A sample has no such pool.
+    for (changes, pools) in [(json!({}), 3), (json!({"one_in": 4}), 2)] {
+        let (plain, more) = (done(&job(2, changes.clone())).unwrap(), done(&with_old_pages(changes)).unwrap());
+        assert_eq!((more.pools.len(), more.way), (pools, plain.way));
+        assert_eq!(more.pools[..2], plain.pools[..]);
+        assert!(more.pools[2..].iter().all(|pool| pool.counts.flush_list_writes > 0));
+    }
+}
+
+#[test]
 fn fewer_warehouses_stand_for_more_than_an_engine_can_number() {
     let pool = json!([{"model": "sqlite", "settings": {}, "frames": 1_000_000}]);
     let changes = json!({"engine": "sqlite", "page_size_bytes": 65536, "connections": 1, "pools": pool,

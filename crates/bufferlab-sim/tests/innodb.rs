@@ -5,7 +5,8 @@ mod strings;
 
 use bufferlab_model::trace::Access;
 use bufferlab_sim::{
-    AgeCourse, Counts, FlushRate, Innodb57, Innodb57Settings, Innodb1011, Innodb1011Settings, Manager, Model, OneIn,
+    AgeCourse, Counts, DirtyRate, FlushRate, Innodb57, Innodb57Settings, Innodb1011, Innodb1011Settings, Manager,
+    Model, OneIn,
 };
 use proptest::prelude::*;
 
@@ -35,6 +36,8 @@ struct Flushing {
     /// Pairs of a change, and the largest age that holds from this change on.
     most_ages: Option<Vec<(u32, u32)>>,
     rate: Option<(f64, f64)>,
+    /// The lowest and the highest share of dirty pages in percent, and `io_capacity`.
+    dirty_rate: Option<(u32, u32, f64)>,
     rest: f64,
     most_pct: Option<u32>,
 }
@@ -56,7 +59,7 @@ struct Naive {
 
 impl Flushing {
     fn is_on(&self) -> bool {
-        self.most_ages.is_some() || self.rate.is_some() || self.most_pct.is_some()
+        self.most_ages.is_some() || self.rate.is_some() || self.dirty_rate.is_some() || self.most_pct.is_some()
     }
 }
 
@@ -231,10 +234,17 @@ impl Naive {
     /// Writes pages from the flush list, as the cleaner does once a second.
     fn flush(&mut self, neighbors: u32, flushing: &mut Flushing) {
         let first = self.list.iter().filter_map(|page| page.dirty_since).min();
-        let asked = flushing.rate.map_or(0.0, |(pages, at)| {
+        let by_age = flushing.rate.map(|(pages, at)| {
             let ages = first.map_or(0.0, |since| f64::from(self.position - since)) / at;
-            pages * ages * ages.sqrt() + flushing.rest
+            pages * ages * ages.sqrt()
         });
+        let by_share = flushing.dirty_rate.map(|(from, most, capacity)| {
+            let dirty = self.list.iter().filter(|page| page.dirty_since.is_some()).count();
+            let share = 100.0 * dirty as f64 / (self.frames + 1) as f64;
+            if share >= f64::from(from) { capacity * share / f64::from(most + 1) } else { 0.0 }
+        });
+        let larger = by_age.into_iter().chain(by_share).reduce(f64::max);
+        let asked = larger.map_or(0.0, |pages| pages + flushing.rest);
         let before = self.counts.flush_list_writes;
         self.flush_asked(neighbors, flushing, asked);
         let written = (self.counts.flush_list_writes - before) as f64;
@@ -439,6 +449,7 @@ proptest! {
         flush_age in prop::option::of(prop::collection::btree_map(0u32..400, 0u32..200, 1..4)),
         max_dirty_pages_pct in prop::option::of(0u32..60),
         rate in prop::option::of((0.0..20.0f64, 1.0..300.0f64)),
+        dirty_rate in prop::option::of((1u32..20, 20u32..100, 0.0..400.0f64)),
         one_in in prop::sample::select(vec![1.0, 1.0, 1.5, 3.0, 9.0, 50.0, 700.0]),
     ) {
         let pages = size + more_pages;
@@ -449,6 +460,7 @@ proptest! {
         let old = Innodb57Settings {
             old_blocks_pct, old_blocks_time_ms, lru_scan_depth, flush_neighbors, wakes_cleaner, flush_age: course,
             flush_rate: rate.map(|(pages, age_changes)| FlushRate { pages, age_changes }),
+            dirty_rate: dirty_rate.map(|(from_pct, most_pct, io_capacity)| DirtyRate { from_pct, most_pct, io_capacity }),
             max_dirty_pages_pct, sampled_one_in,
         };
         let mut fast = Innodb57::new(frames(size), pages, &old);
@@ -456,9 +468,9 @@ proptest! {
             old_blocks_pct, old_blocks_time_ms, lru_scan_depth, flush_neighbors, flush_age: old.flush_age.clone(),
             flush_rate: old.flush_rate, max_dirty_pages_pct, sampled_one_in,
         };
-        let flushing = Flushing { most_ages: steps, rate, rest: 0.0, most_pct: max_dirty_pages_pct };
+        let flushing = Flushing { most_ages: steps, rate, dirty_rate, rest: 0.0, most_pct: max_dirty_pages_pct };
         let few = Cleaner::FewFrames {
-            next_round_us: 1_000_000, neighbors: flush_neighbors, flushing: flushing.clone(),
+            next_round_us: 1_000_000, neighbors: flush_neighbors, flushing: Flushing { dirty_rate: None, ..flushing.clone() },
         };
         let clock =
             Cleaner::Clock { next_round_us: 1_000_000, threads_too: wakes_cleaner, neighbors: flush_neighbors, flushing };

@@ -314,7 +314,7 @@ def _why_null(prediction: Prediction, metric: str) -> str:
     if writes and metric == "pages_written" and writes.why_not:
         return f"not predicted: {writes.why_not}"
     speed = next((one.sentence for one in prediction.verdicts if one.name == "depends_on_speed"), None)
-    knows = "pages read and written, and no time" if writes else "reads, and neither writes nor time"
+    knows = "pages read and written, and no time" if writes and writes.ends else "reads, and neither writes nor time"
     return speed or f"not predicted: the model {prediction.model} knows {knows}"
 
 

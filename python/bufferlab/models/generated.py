@@ -10,7 +10,6 @@ import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from math import ceil
 from typing import Any
 
 from bufferlab.engines import registry as engines
@@ -20,10 +19,11 @@ from bufferlab.knob import CONNECTIONS, Setting, Value
 from bufferlab.models import access_rules
 from bufferlab.models.access_rules import AccessRules
 from bufferlab.models.ahead import Watch
+from bufferlab.models.generated_doubts import part_simulated, uncalibrated, unfilled
 from bufferlab.models.managers.declaration import BufferManager, Pool, Server, Traced
+from bufferlab.models.managers.untraced import CLOCK_PER_S, UntracedWriting
 from bufferlab.models.predict import (
     CLOCKS,
-    UNFILLED_LIMIT,
     YARDSTICK,
     Predicted,
     depends_on_speed,
@@ -31,6 +31,7 @@ from bufferlab.models.predict import (
     presumed_otherwise,
     require_known,
 )
+from bufferlab.models.untraced_writes import job_of, notes_of, pools_of, writing_of, written
 from bufferlab.plan import (
     DataFacts,
     DataKnobs,
@@ -58,11 +59,9 @@ from bufferlab.results.page_traces import (
 from bufferlab.results.schema import Database, WarmUp
 from bufferlab.results.window import Window
 from bufferlab.spec import Experiment, Overrides
-from bufferlab.units import format_bytes, format_count
-from bufferlab.versions import in_words
 from bufferlab.workloads import registry as workloads
 
-_PER_S = {"tpcc": 400, "hot_rows": 10_000}
+_PER_S = {"tpcc": CLOCK_PER_S, "hot_rows": 10_000}
 """Workload -> transactions per second of the generator's clock (crates/bufferlab-generate/src/job.rs,
 `transaction_us`)."""
 _AS_LOADED = {"hot_rows": {"seed": 0, "hot_rows": 1, "layout": "clustered"}}
@@ -93,7 +92,7 @@ class _Played:
     told: Mapping[str, Any]
     """The core's answer for the model's pool at the speed of the generator's clock."""
     beside: Sequence[Mapping[str, Any]]
-    """The core's answers for pools of other sizes, which replayed the same accesses."""
+    """The core's answers for further pools, which replayed the same accesses."""
     run: GeneratedRun
     found: Replayed
     replays: dict[str, Replayed]
@@ -150,8 +149,9 @@ class Generated:
         def run_bytes(run: PlannedRun) -> int:
             point = self.plan.points[run.point]
             pool = self._pool(point)
+            beside = self._beside(point, pool, self._writing(point, pool))
             try:
-                return int(_of_core(native().generated_bytes, self._job(run, point, pool, [_yardstick(pool)])))
+                return int(_of_core(native().generated_bytes, self._job(run, point, pool, beside)))
             except SpecError:
                 return 0
 
@@ -163,12 +163,13 @@ class Generated:
         Raises SpecError if the core refuses, and any error of `watch`.
         """
         pool = self._pool(point)
-        played = self._played(planned, point, pool, watch, [_yardstick(pool)])
+        writing = self._writing(point, pool)
+        played = self._played(planned, point, pool, watch, self._beside(point, pool, writing), job_of(writing))
         found = played.found
         prediction = Prediction(
             model=self.manager.name,
             model_version=self.manager.version,
-            generated=played.run,
+            generated=played.run.model_copy(update={"notes": [*played.run.notes, *notes_of(writing)]}),
             values=dict(pool.values),
             pool_bytes=_pool_bytes(self.server.engine, point),
             pool_frames=pool.frames,
@@ -176,6 +177,14 @@ class Generated:
             found=None if played.speed else found,
             replays=played.replays,
             lru=_replayed(played.beside[0]),
+            writes=written(
+                writing,
+                played.run,
+                played.told,
+                pool.frames,
+                None if played.speed else found,
+                [_replayed(one) for one in played.beside[1:]],
+            ),
             turnovers=found.brought_in_since_start / pool.frames,
             turnovers_before=(found.brought_in_since_start - found.brought_in) / pool.frames,
             is_traced_point=False,
@@ -188,23 +197,32 @@ class Generated:
 
         The reads are None if they depend on the run's speed. Raises the errors of `predicted`.
         """
-        played = self._played(planned, point, self._pool(point), watch, [])
+        played = self._played(planned, point, self._pool(point), watch, [], {})
         reads = None if played.speed else played.found.reads
         return GeneratedReads(seed=planned.seed, reads=reads, work=played.run.work), played.verdicts
 
     def _played(
-        self, planned: PlannedRun, point: GridPoint, pool: Pool, watch: Watch, beside: Sequence[Mapping[str, Any]]
+        self,
+        planned: PlannedRun,
+        point: GridPoint,
+        pool: Pool,
+        watch: Watch,
+        beside: Sequence[Mapping[str, Any]],
+        log: Mapping[str, Any],
     ) -> _Played:
-        """Generate one run of a point; replay it in the model's pool at each speed, and in further pools."""
+        """Generate one run of a point; replay it in the model's pool at each speed, and in further pools.
+
+        `log` has further fields of the core's job.
+        """
         names = self._times(pool)
-        job = self._job(planned, point, pool, beside)
+        job = {**self._job(planned, point, pool, beside), **log}
         told = _generated(job, _watching(watch, job["window_transactions"]))
         played, others = told["pools"][: len(names)], told["pools"][len(names) :]
         replays = {name: _replayed(one) for name, one in zip(names, played, strict=True)}
         why = self.manager.by_speed(pool)
         speed = depends_on_speed(why, replays, played[0]["transactions"]) if why else None
         run = self._run(point, told)
-        verdicts = [*self._verdicts(point, pool, played[0], run), *([speed] if speed else [])]
+        verdicts = [*self._verdicts(point, pool, run, played[0]), *([speed] if speed else [])]
         return _Played(played[0], others, run, replays[_OWN_TIME], replays if why else {}, speed, verdicts)
 
     def _job(
@@ -236,7 +254,13 @@ class Generated:
 
     def _pools(self, point: GridPoint, pool: Pool, names: Sequence[str]) -> list[dict[str, Any]]:
         """Return the model's pool in the form of the core's job, once for each of the speeds `names`."""
-        seen = Traced(
+        settings = self.manager.settings(self._seen(point, pool), pool)
+        times = {_OWN_TIME: 1.0, **{name: clock.within for name, clock in CLOCKS.items()}}
+        return [_asked(self.manager.name, settings, pool.frames, times[name]) for name in names]
+
+    def _seen(self, point: GridPoint, pool: Pool) -> Traced:
+        """Return the facts about a generated run that the model may use."""
+        return Traced(
             server=self.server,
             pool=pool,
             edges=Window({}, {}, None),
@@ -245,11 +269,37 @@ class Generated:
             # Generated accesses have no scan that uses a ring.
             objects=(),
             ran={name: value for name, value in point.knobs.items() if type(value) is int},
+            numbers={name: float(value) for name, value in point.knobs.items() if isinstance(value, int | float)},
+            words={name: value for name, value in point.knobs.items() if isinstance(value, str)},
             others=lambda: (),
         )
-        settings = self.manager.settings(seen, pool)
-        times = {_OWN_TIME: 1.0, **{name: clock.within for name, clock in CLOCKS.items()}}
-        return [_asked(self.manager.name, settings, pool.frames, times[name]) for name in names]
+
+    def _writing(self, point: GridPoint, pool: Pool) -> UntracedWriting:
+        """Return how the server writes pages at a point, or why that is unknown."""
+        return writing_of(self.manager, self.rules, self._seen(point, pool), self.plan.experiment.workload.name)
+
+    def _beside(self, point: GridPoint, pool: Pool, writing: UntracedWriting) -> list[dict[str, Any]]:
+        """Return the pools of a prediction besides the model's: the yardstick, and the ends of the writes' range."""
+        name, settings = self.manager.name, self.manager.settings(self._seen(point, pool), pool)
+        at_ends = [
+            {**_asked(name, {**settings, **own}, pool.frames, time), "if_exact": True}
+            for own, time in pools_of(writing)
+        ]
+        return [_yardstick(pool), *at_ends]
+
+    def _verdicts(
+        self, point: GridPoint, pool: Pool, run: GeneratedRun, played: Mapping[str, Any]
+    ) -> Iterable[Verdict]:
+        """Yield the reasons to doubt the reads of a generated run."""
+        experiment, warehouses = self.plan.experiment, int(dict(point.data.parameters).get(_SCALE, 1))
+        yield from uncalibrated(self.server, self.rules, run)
+        yield from part_simulated(run.simulated, warehouses)
+        # If only parts were simulated, the core adds up their windows; scale the sum to one window of the length asked.
+        windows = played["transactions"] / window_transactions(experiment)
+        needs = 0.0 if experiment.workload.name in _PREFILLED else self.manager.filled
+        yield from unfilled(played, _replayed(played), windows, pool.frames, run.pages, needs)
+        yield from self.manager.untraced(pool)
+        yield from presumed_otherwise({**self.manager.presumes, **self.rules.presumes}, lambda name: _set(point, name))
 
     def _run(self, point: GridPoint, told: Mapping[str, Any]) -> GeneratedRun:
         database, played = self.databases[point.data], told["pools"][0]
@@ -266,49 +316,6 @@ class Generated:
             notes=notes(self.plan.experiment),
             touches=_touches(told),
         )
-
-    def _verdicts(
-        self, point: GridPoint, pool: Pool, played: Mapping[str, Any], run: GeneratedRun
-    ) -> Iterable[Verdict]:
-        if not self.server.is_in(self.rules.calibrated):
-            sentence = (
-                f"the rules of access were set beside traces of {in_words(self.rules.calibrated)}, and of no "
-                f"{self.server.engine} {self.server.version}"
-            )
-            yield Verdict(name="not_calibrated", sentence=sentence)
-        elif run.page_size_bytes < self.rules.calibrated_page_bytes:
-            sentence = (
-                f"the rules of access were set beside traces, table by table, with pages of "
-                f"{format_bytes(self.rules.calibrated_page_bytes)} and more, and these have "
-                f"{format_bytes(run.page_size_bytes)}"
-            )
-            yield Verdict(name="not_calibrated", sentence=sentence)
-        yield from _part_simulated(run.simulated, int(dict(point.data.parameters).get(_SCALE, 1)))
-        found = _replayed(played)
-        before = (found.brought_in_since_start - found.brought_in) / pool.frames
-        # If only parts were simulated, the core adds up their windows; scale the sum to one window of the length asked.
-        inside = found.brought_in / pool.frames * window_transactions(self.plan.experiment) / played["transactions"]
-        if pool.frames >= run.pages:
-            sentence = f"the pool holds all {format_count(run.pages)} pages of the database"
-            yield Verdict(name="holds_all", sentence=sentence)
-        elif not played["is_warm"]:
-            sentence = (
-                f"the warm-up ended at its cap of {played['warm_up_transactions']:,} transactions, before the pool was "
-                "warm: first reads of pages weigh too much"
-            )
-            yield Verdict(name="short_warm_up", sentence=sentence)
-        elif (
-            self.plan.experiment.workload.name not in _PREFILLED
-            and self.manager.filled - before > UNFILLED_LIMIT * inside
-        ):
-            times = "once" if self.manager.filled == 1 else f"{self.manager.filled:g} times"
-            sentence = (
-                f"the warm-up fills this pool less than {times}, so that what was in it at first "
-                "weighs too much: a measured run reads as many pages after such a warm-up, and fewer after a longer one"
-            )
-            yield Verdict(name="short_warm_up", sentence=sentence)
-        yield from self.manager.untraced(pool)
-        yield from presumed_otherwise({**self.manager.presumes, **self.rules.presumes}, lambda name: _set(point, name))
 
     def _samples(self, played: Mapping[str, Any]) -> list[tuple[str, str, float | None]]:
         """Return (metric, subject, change) of each metric that a measured run samples; an unknown change is None."""
@@ -340,7 +347,7 @@ def generated(experiment: Experiment, server: Server, overrides: Overrides, base
     settable = Overrides(
         set_knobs=tuple(one for one in overrides.set_knobs if one[0] != "server"), sweep=overrides.sweep
     )
-    _require_obeyed(manager, settable, experiment, ran)
+    _require_obeyed(manager, settable, experiment, ran, manager.untraced_settings)
     databases: dict[DataKnobs, Mapping[str, Any]] = {}
     estimate = estimated_facts(experiment)
 
@@ -389,7 +396,7 @@ def of_measured(plan: Plan, server: Server) -> tuple[Generated, list[str]]:
     """
     experiment = plan.experiment
     rules, manager = rules_for(experiment, server.version), manager_of(server, f"engine {server.engine}")
-    _require_obeyed(manager, Overrides(), experiment, lambda _: "")
+    _require_obeyed(manager, Overrides(), experiment, lambda _: "", ())
     databases: dict[DataKnobs, Mapping[str, Any]] = {}
     why_not: dict[DataKnobs, str] = {}
     for data in dict.fromkeys(point.data for point in plan.points):
@@ -409,14 +416,18 @@ def of_measured(plan: Plan, server: Server) -> tuple[Generated, list[str]]:
 
 
 def _require_obeyed(
-    manager: BufferManager, overrides: Overrides, experiment: Experiment, ran: Callable[[str], str]
+    manager: BufferManager,
+    overrides: Overrides,
+    experiment: Experiment,
+    ran: Callable[[str], str],
+    of_writes: Sequence[str],
 ) -> None:
-    """Raise SpecError, which names each of them, for settings that neither rules nor model have."""
+    """Raise SpecError for settings that neither rules nor model have; `of_writes` change only predicted writes."""
     engine = engines.declaration(experiment.engine)
     parameters = [knob.name for knob in workloads.declaration(experiment.workload.name).parameters]
-    known = [engine.results.pool, engine.page_knob, *manager.defaults, *parameters, CONNECTIONS.name]
+    known = [engine.results.pool, engine.page_knob, *manager.defaults, *parameters, CONNECTIONS.name, *of_writes]
     where = f"experiment {experiment.name}"
-    if only := [name for name in experiment.sweep if name in manager.only_writes]:
+    if only := [name for name in experiment.sweep if name in manager.only_writes and name not in of_writes]:
         what = f"{' and '.join(only)} changes writes alone, and these are predicted from a run"
         raise SpecError(what, where, "`bufferlab run` it, then `bufferlab predict` one of its runs")
     require_known(known, overrides, experiment, ran, "what generates page accesses", where)
@@ -566,15 +577,6 @@ def _touches(told: Mapping[str, Any]) -> list[ObjectTouches]:
 def _wanted(counted: Mapping[str, Any]) -> dict[str, Any]:
     pages = {stretch: mean for stretch, mean in zip(STRETCHES, counted["distinct"], strict=True) if mean is not None}
     return {"gets": counted["gets_per_transaction"], "pages": pages}
-
-
-def _part_simulated(part: SimulatedPart, warehouses: int) -> Iterable[Verdict]:
-    """Yield a verdict if only a part of the database was simulated."""
-    told = [f"{part.warehouses:,} warehouses stand for {warehouses:,}"] if part.warehouses < warehouses else []
-    told += [f"one page in {part.one_in} stands for all"] if part.one_in > 1 else []
-    if told:
-        error = "" if part.error is None else f": misses may be off by {max(1, ceil(part.error * 100))} % for that"
-        yield Verdict(name="part_simulated", sentence=", and ".join(told) + error)
 
 
 def _page_bytes(engine: str, data: DataKnobs) -> int:

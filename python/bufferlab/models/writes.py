@@ -15,7 +15,7 @@ from bufferlab.models.limits import FEW_READS, OWN_WRITES_LIMIT
 from bufferlab.models.managers.dirty_buffers import DirtyBuffers
 from bufferlab.models.managers.flushing import Flushing, Limit
 from bufferlab.models.managers.same_writes import SameWrites
-from bufferlab.results.page_traces import Replayed, TracedRun
+from bufferlab.results.page_traces import Replayed, TracedRun, Work
 from bufferlab.results.predicted_writes import WIDEST, PredictedWrites, WritesDoubt, WritesEnd
 
 Writing = Flushing | DirtyBuffers | SameWrites | str | None
@@ -75,21 +75,21 @@ def written(
         ends = _by_speed(writing, traced, frames, found, at_limit)
     else:
         first, *others = of_pool
-        ends = [_end(first, found), *(_end(limit, at_limit(limit)) for limit in others)]
+        ends = [end_at(first, found), *(end_at(limit, at_limit(limit)) for limit in others)]
     is_other = isinstance(writing, Flushing) and (frames > traced.pool_frames or not writing.has_own_log)
     lacks_limit = is_other and len(ends) == 1
     doubts, why_not = list(_own(traced)), _NO_LIMIT if lacks_limit else None
     if isinstance(writing, DirtyBuffers):
         fewest = min(writing.checkpoints(end.redo_bytes or 0) for end in ends)
-        doubts += [_few_checkpoints(fewest)] if fewest < _LEAST_CHECKPOINTS else []
-    if wide := _wide(ends, traced, writing.depends_on):
+        doubts += few_checkpoints(fewest)
+    if wide := too_wide(ends, traced.work, writing.depends_on):
         doubts.append(wide)
         why_not = wide.sentence
     return PredictedWrites(
         ends=ends,
         why_not=why_not,
         copies_per_page=writing.copies_per_page,
-        redo_bytes=_redo_bytes(ends) or writing.redo_bytes,
+        redo_bytes=redo_of_ends(ends) or writing.redo_bytes,
         doubts=doubts,
         **common,
     )
@@ -101,7 +101,7 @@ def _by_speed(
     """Return the ends for a pool of PostgreSQL, that of the slower load first. The traced run's pool has one end."""
 
     def end(limit: Limit, found: Replayed) -> WritesEnd:
-        return _end(limit, found).model_copy(update={"redo_bytes": max(0, writing.log_bytes(found.page_images))})
+        return end_at(limit, found).model_copy(update={"redo_bytes": max(0, writing.log_bytes(found.page_images))})
 
     own = end(writing.own, found)
     if frames == traced.pool_frames or not traced.modelled_reads or found.reads == traced.modelled_reads:
@@ -114,7 +114,8 @@ def _by_speed(
     return [other, own] if speed < 1 else [own, other]
 
 
-def _end(limit: Limit, found: Replayed) -> WritesEnd:
+def end_at(limit: Limit, found: Replayed) -> WritesEnd:
+    """Return the writes of a replay with a limit of how long pages stay dirty."""
     return WritesEnd(
         why=limit.why,
         age_bytes=limit.age_bytes,
@@ -126,7 +127,7 @@ def _end(limit: Limit, found: Replayed) -> WritesEnd:
     )
 
 
-def _redo_bytes(ends: Sequence[WritesEnd]) -> int | None:
+def redo_of_ends(ends: Sequence[WritesEnd]) -> int | None:
     """Return the geometric mean of the ends' log bytes; None if the ends have none."""
     found = [end.redo_bytes for end in ends if end.redo_bytes is not None]
     return round(prod(found) ** (1 / len(found))) if found else None
@@ -146,24 +147,27 @@ def _own(traced: TracedRun) -> Iterable[WritesDoubt]:
         )
 
 
-def _few_checkpoints(checkpoints: float) -> WritesDoubt:
-    """Return the doubt that the window is too short: it is chance how many checkpoints' pages fall into it."""
-    return WritesDoubt(
+def few_checkpoints(checkpoints: float) -> list[WritesDoubt]:
+    """Return the doubt that the window is too short, if it is: chance decides how many checkpoints' pages it has."""
+    if checkpoints >= _LEAST_CHECKPOINTS:
+        return []
+    doubt = WritesDoubt(
         name="few_checkpoints",
         sentence=f"the window is long enough for {checkpoints:.2g} checkpoints, so that the pages they write depend on "
         f"where it begins, and pages that wait for the next one are missing; {_LEAST_CHECKPOINTS} or more would do",
     )
+    return [doubt]
 
 
-def _wide(ends: list[WritesEnd], traced: TracedRun, depends_on: str) -> WritesDoubt | None:
+def too_wide(ends: Sequence[WritesEnd], work: Work, depends_on: str) -> WritesDoubt | None:
     """Return a doubt if the ends are too far apart for a prediction, because the device's speed decides; else None."""
     least, most = min(ends, key=_pages), max(ends, key=_pages)
     if most.pages <= max(WIDEST * least.pages, least.pages + FEW_READS):
         return None
-    work = traced.work["transaction"]
+    count = work["transaction"]
     sentence = (
         f"pages written depend on {depends_on}: "
-        f"{most.pages / work:.3g} a transaction at {most.why}, {least.pages / work:.3g} at {least.why}"
+        f"{most.pages / count:.3g} a transaction at {most.why}, {least.pages / count:.3g} at {least.why}"
     )
     return WritesDoubt(name="device_decides", sentence=sentence)
 

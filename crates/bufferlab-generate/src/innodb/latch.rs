@@ -6,5 +6,7 @@ pub(super) const SHARED: u8 = 1;
 pub(super) const EXCLUSIVE: u8 = 2;
 /// A shared exclusive latch (sync0types.h, `RW_SX_LATCH`).
 pub(super) const SX: u8 = 4;
+/// The bits of latches under which a thread may change a page.
+pub(crate) const CHANGING: u8 = EXCLUSIVE | SX;
 /// No latch, because the tree's own latch protects the page (sync0types.h, `RW_NO_LATCH`).
 pub(super) const NO_LATCH: u8 = 8;

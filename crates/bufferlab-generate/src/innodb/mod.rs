@@ -18,6 +18,7 @@ use crate::job::Limits;
 use crate::loaded::{Loaded, Records};
 use crate::pools::{Objects, Pools};
 use crate::tree::{Packed, Place, Tree, pack};
+pub(crate) use latch::CHANGING;
 use latch::{EXCLUSIVE, SHARED};
 pub(crate) use layout::prefill_misses;
 use layout::{Compact, HEADER, PageSize, SYSTEM_COLUMNS, lay_out, reserved_bytes};

@@ -55,6 +55,9 @@ pub(super) struct Version {
     pub(super) bytes: u16,
     /// Whether no index entry leads to the version (htup_details.h, `HEAP_ONLY_TUPLE`).
     is_heap_only: bool,
+    /// The transaction that wrote the version, until a reader notes in it that the transaction has committed; 0 from then
+    /// on, and for loaded rows.
+    unhinted: u32,
 }
 
 /// A row's number in its table: group and key.
@@ -154,7 +157,7 @@ impl Heap {
     pub(super) fn version(&self, row: RowId, loaded: impl FnOnce() -> (u32, u16)) -> Version {
         self.versions.get(&row).copied().unwrap_or_else(|| {
             let (number, bytes) = loaded();
-            Version { block: self.loaded(number), bytes, is_heap_only: false }
+            Version { block: self.loaded(number), bytes, is_heap_only: false, unhinted: 0 }
         })
     }
 
@@ -176,17 +179,34 @@ impl Heap {
             }
             stays
         });
+        let has_pruned = dead.len() < before;
         debug_assert!(u32::from(page.free) <= EMPTY, "{} bytes of block {block} are free, of {EMPTY}", page.free);
-        page.is_full &= dead.len() == before;
+        page.is_full &= !has_pruned;
         if dead.is_empty() {
             self.dead.remove(&block);
         }
+        if has_pruned {
+            pools.change(self.page(block));
+        }
     }
 
-    /// Reads a page that the session has pinned already. If all of its rows are visible to all, also reads its page of
-    /// the visibility map, which must be changed.
+    /// Notes in a row's version that its transaction has committed, if this is the first reader that sees it
+    /// (heapam_visibility.c, `SetHintBits`).
+    pub(super) fn hint(&mut self, pools: &mut Pools, row: RowId, now: Now) {
+        if let Some(version) = self.versions.get_mut(&row)
+            && version.unhinted != 0
+            && version.unhinted != now.transaction as u32
+        {
+            version.unhinted = 0;
+            pools.hint(self.first_page + version.block);
+        }
+    }
+
+    /// Reads a page that the session has pinned already, and changes it. If all of its rows are visible to all, also
+    /// reads its page of the visibility map, which must be changed.
     pub(super) fn fetch_to_change(&self, pools: &mut Pools, block: u32) {
         pools.get(self.page(block), HELD);
+        pools.change(self.page(block));
         if self.is_all_visible(block) {
             self.read_visibility(pools, block);
         }
@@ -214,7 +234,10 @@ impl Heap {
         }
         self.pages[before.block as usize].is_all_visible = false;
         self.bury(before, now);
-        let version = Version { block, bytes, is_heap_only: block == before.block };
+        if block != before.block {
+            pools.change(self.page(block));
+        }
+        let version = Version { block, bytes, is_heap_only: block == before.block, unhinted: now.transaction as u32 };
         self.versions.insert(row, version);
         version
     }
@@ -222,7 +245,8 @@ impl Heap {
     /// Inserts a row; returns its version. Without `row` it does not store the version.
     pub(super) fn insert(&mut self, pools: &mut Pools, row: Option<RowId>, bytes: u16, now: Now) -> Version {
         let block = self.block_for(pools, bytes, u32::MAX, now);
-        let version = Version { block, bytes, is_heap_only: false };
+        pools.change(self.page(block));
+        let version = Version { block, bytes, is_heap_only: false, unhinted: now.transaction as u32 };
         if let Some(row) = row {
             self.versions.insert(row, version);
         }

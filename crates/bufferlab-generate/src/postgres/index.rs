@@ -142,6 +142,7 @@ impl Index {
         if has_killed {
             // The leaf's pin was dropped (nbtsearch.c, `_bt_drop_lock_and_maybe_pin`).
             pools.get(leaf, FIRST);
+            pools.hint(leaf);
         }
     }
 
@@ -184,6 +185,7 @@ impl Index {
         }
         let is_adjacent = std::mem::replace(&mut self.last_blocks[group as usize], block) == block;
         let takes = |leaf: &Leaf, own: u32| leaf.bytes + 2 * own <= EMPTY;
+        pools.change(leaf.page);
         if takes(&leaf, self.entry) {
             return self.tree.add(place, group, key, self.entry);
         }
@@ -295,11 +297,12 @@ impl Index {
             self.stale.insert(page, moved);
         }
         pools.create(page);
-        if let Some(right) = self.tree.behind(new) {
-            pools.get(self.tree.leaf(right).page, FIRST);
-        }
-        if let Some(parent) = self.tree.interior.path(leaf.origin).next_back() {
-            pools.get(parent, FIRST);
+        pools.change(page);
+        let right = self.tree.behind(new).map(|right| self.tree.leaf(right).page);
+        let parent = self.tree.interior.path(leaf.origin).next_back();
+        for page in right.into_iter().chain(parent) {
+            pools.get(page, FIRST);
+            pools.change(page);
         }
         let target = self.tree.place(group, key);
         self.tree.add(target, group, key, self.entry);

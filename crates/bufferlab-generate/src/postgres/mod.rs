@@ -166,6 +166,7 @@ impl Postgres {
         let Table { heap, indexes, .. } = self.table(row.of);
         let at = indexes[0].seek(pools, (row.group, row.key));
         indexes[0].fetch(pools, heap, at, Some(version.block), &mut None, now);
+        heap.hint(pools, (row.group, row.key), now);
         version
     }
 
@@ -208,6 +209,7 @@ impl Postgres {
             let Table { heap, indexes, .. } = self.table(row.of);
             let at = indexes[0].at((row.group, row.key));
             indexes[0].fetch(pools, heap, at, Some(version.block), held, now);
+            heap.hint(pools, (row.group, row.key), now);
             heard(self, pools, place, version);
         }
     }
@@ -329,6 +331,7 @@ impl Engine for Postgres {
         let Table { heap, indexes, .. } = self.table(order.of);
         let at = indexes[1].seek(pools, key);
         indexes[1].fetch(pools, heap, at, Some(version.block), &mut None, now);
+        heap.hint(pools, (order.group, order.key), now);
     }
 
     /// The scan skips killed entries of deleted rows, and looks up the versions of the other entries.

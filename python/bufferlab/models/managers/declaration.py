@@ -66,6 +66,8 @@ class Traced:
     """A function that returns (frames, transactions, window) of each other measured run in the traced run's sweep."""
     numbers: Mapping[str, float] = field(default_factory=dict)
     """All settings that are numbers, by the engine's names: times in seconds, sizes in bytes."""
+    words: Mapping[str, str] = field(default_factory=dict)
+    """The settings of a generated run that are words, by the engine's names; empty with a trace."""
     changed_pages: Callable[[], int] | None = None
     """A function that returns the number of page changes in the window of a PostgreSQL trace; None without a trace."""
     is_rotational: bool = False
@@ -110,6 +112,12 @@ class BufferManager:
 
     None for a model without writes.
     """
+    untraced_writing: Callable[[Traced], Any] | None = None
+    """A function that returns how a server writes dirty pages in a generated run, or why that is unknown
+    (`untraced.UntracedWriting`). None for a model whose writes are predicted only from a trace.
+    """
+    untraced_settings: tuple[str, ...] = ()
+    """The engine's settings that `untraced_writing` obeys, by the engine's names. They change no reads."""
     doubts: Callable[[Traced, Pool], Iterable[Verdict]] = lambda _traced, _pool: ()
     """A function that returns the reasons to doubt the model at a point."""
     untraced: Callable[[Pool], Iterable[Verdict]] = lambda _: ()

@@ -81,22 +81,22 @@ class DirtyBuffers:
     @property
     def own(self) -> Limit:
         """Return the rules for a load with the run's own speed."""
-        return self._at(1.0, "the speed of the traced run")
+        return self.at(1.0, "the speed of the traced run")
 
     def other(self, reads_ratio: float) -> tuple[float, Limit]:
         """Return (factor of the run's speed, rules) for a pool that reads `reads_ratio` times the run's pages."""
         if self.io_share is None:
             speed = 0.5 if reads_ratio > 1 else 2.0
-            return speed, self._at(speed, f"{'half' if speed < 1 else 'twice'} the speed of the traced run")
+            return speed, self.at(speed, f"{'half' if speed < 1 else 'twice'} the speed of the traced run")
         share = min(1.0, self.io_share + _WORK_SHARE)
         time = min(max(1 + share * (reads_ratio - 1), 1 / _MOST_SPEED), _MOST_SPEED)
-        return 1 / time, self._at(1 / time, f"{1 / time:.2g} times the speed of the traced run, by its reads")
+        return 1 / time, self.at(1 / time, f"{1 / time:.2g} times the speed of the traced run, by its reads")
 
     def under(self, settings: Mapping[str, Native]) -> DirtyBuffers:
         """Return the rules with these values for settings of `DEFAULTS`."""
         return replace(self, ran={**self.ran, **{name: float(value) for name, value in settings.items()}})
 
-    def _at(self, speed: float, why: str) -> Limit:
+    def at(self, speed: float, why: str) -> Limit:
         """Return the rules for a load with `speed` times the run's speed. Times are converted to the trace's clock."""
 
         def trace_us(name: str) -> int:

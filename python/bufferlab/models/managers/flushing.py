@@ -43,7 +43,7 @@ _CHECKPOINTS_S = 7.0
 _SPEED = 1.5
 """A margin: the factor that is assumed between the speeds of two runs that differ only in their redo logs."""
 _MOST_CHANGES = (1 << 32) - 1
-_DIRTY_LIMIT = "max_dirty_pages_pct"
+DIRTY_LIMIT = "max_dirty_pages_pct"
 _DIRTY_LIMITS = (("mysql >= 8.0; mariadb >= 10.5", 90), ("mysql; mariadb", 75))
 """The default of innodb_max_dirty_pages_pct, by version (ha_innodb.cc)."""
 
@@ -146,14 +146,14 @@ def flushing(traced: Traced) -> Flushing | str:
     steps = [(at, _changes(age - round_bytes / 2, per_change)) for _, at, age in course]
     first, last = changes.window
     inside = [age for _, at, age in course if first <= at <= last] or [course[-1][2]]
-    mean_bytes, most_dirty = sum(inside) / len(inside), {_DIRTY_LIMIT: _most_dirty(traced)}
+    mean_bytes, limit_of_dirty = sum(inside) / len(inside), {DIRTY_LIMIT: most_dirty(traced)}
     # MariaDB from 10.5 on has only the second one: from that age on its cleaner writes as fast as it may.
     limit = edges.level(_SYNC).value or edges.level(_ASYNC).value
     pages, copies = edges.change("pages_written").value, edges.change(_COPIES).value
-    latest = {"flush_age": [(0, _changes(limit or 0.0, per_change))], **most_dirty}
+    latest = {"flush_age": [(0, _changes(limit or 0.0, per_change))], **limit_of_dirty}
     return Flushing(
         own=Limit(
-            {"flush_age": steps, **most_dirty}, "the age that dirty pages had in the traced run", round(mean_bytes)
+            {"flush_age": steps, **limit_of_dirty}, "the age that dirty pages had in the traced run", round(mean_bytes)
         ),
         latest=Limit(latest, "the age from which on changes wait for flushing", round(limit)) if limit else None,
         changes_at_a_round=(mean_bytes + round_bytes / 2) / per_change if mean_bytes else 0.0,
@@ -179,6 +179,7 @@ def _lowest_near(course: Sequence[tuple[float, int, float]]) -> list[tuple[float
     ]
 
 
-def _most_dirty(traced: Traced) -> int:
+def most_dirty(traced: Traced) -> int:
+    """Return the share of dirty pages, in percent of the pool, above which the server writes as fast as it may."""
     default = next(pct for servers, pct in _DIRTY_LIMITS if traced.server.is_in(servers))
-    return traced.ran.get(_DIRTY_LIMIT, default)
+    return traced.ran.get(DIRTY_LIMIT, default)

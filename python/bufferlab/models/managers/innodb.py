@@ -11,6 +11,7 @@ from dataclasses import replace
 from bufferlab.models.limits import MOST_HISTORY, MOST_HISTORY_GROWTH
 from bufferlab.models.managers.declaration import BufferManager, Pool, Server, Settings, Traced
 from bufferlab.models.managers.flushing import ONLY_WRITES, flushing
+from bufferlab.models.managers.untraced_flushing import SETTINGS, untraced_flushing
 from bufferlab.results.page_traces import Verdict
 from bufferlab.results.window import Window
 
@@ -144,6 +145,8 @@ _UP_TO_10_4 = BufferManager(
     filled=_FILLED,
     by_speed=_by_speed,
     writing=flushing,
+    untraced_writing=untraced_flushing,
+    untraced_settings=SETTINGS,
     doubts=_doubts,
     untraced=_deep,
 )

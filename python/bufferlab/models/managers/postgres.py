@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from bufferlab.models.managers.declaration import BufferManager, Pool, Settings, Traced
 from bufferlab.models.managers.dirty_buffers import DEFAULTS, dirty_buffers
+from bufferlab.models.managers.untraced_dirty import untraced_dirty_buffers
 from bufferlab.results.page_traces import PagesOfObject
 
 _RING_BUFFERS = 32
@@ -91,6 +92,8 @@ MANAGER = BufferManager(
     servers="postgres >= 15, < 20",
     further=_further,
     writing=dirty_buffers,
+    untraced_writing=untraced_dirty_buffers,
+    untraced_settings=tuple(DEFAULTS),
     only_writes=tuple(DEFAULTS),
     asks=("io_combine_limit", "io_max_combine_limit", "effective_io_concurrency", "max_connections", *_PROCESSES),
 )

@@ -10,9 +10,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from bufferlab.models.managers.declaration import Traced
+from bufferlab.models.managers.untraced import LogWriting
 
 _SPILLED_LIMIT = 0.01
 """The largest share of spilled pages among the pages written. Above it, another pool may spill more or fewer."""
+CHECKPOINTS = "wal_autocheckpoint"
+"""The setting with the bytes of the log from which on a commit begins a checkpoint."""
+_FRAME_HEADER_BYTES = 24
+"""The bytes of the log in front of each page (wal.c, WAL_FRAME_HDRSIZE)."""
+_MOST_CHANGED = 0.75
+"""The largest share of a pool's frames that a transaction may change before it counts as a spill. SQLite spills when
+nine tenths of the pool are dirty or in use (pcache1.c, pcache1FetchStage2); cursors use about ten pages more."""
+_WHY = "checkpoints write the pages of the log, and every pool has the same log"
 
 
 @dataclass(frozen=True)
@@ -21,7 +30,7 @@ class SameWrites:
 
     pages: int
     log_bytes: int
-    why: str = "checkpoints write the pages of the log, and every pool has the same log"
+    why: str = _WHY
 
 
 def of_log(traced: Traced) -> SameWrites | str:
@@ -35,3 +44,9 @@ def of_log(traced: Traced) -> SameWrites | str:
     if spilled > _SPILLED_LIMIT * pages.value:
         return f"{spilled:,.0f} dirty pages were written before their commit, and another pool may write more or fewer"
     return SameWrites(round(pages.value), round(log.value))
+
+
+def of_generated_log(seen: Traced) -> LogWriting:
+    """Return how SQLite writes in a generated run, with the frames of bufferlab's runs (engine.rs, `apply`)."""
+    frame_bytes = seen.ran["page_size"] + _FRAME_HEADER_BYTES
+    return LogWriting(max(1, seen.ran[CHECKPOINTS] // frame_bytes), frame_bytes, _MOST_CHANGED, _WHY)

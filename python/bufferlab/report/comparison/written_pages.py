@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from statistics import fmean
 from typing import ClassVar
 
 from bufferlab.chapter import words
@@ -69,19 +70,28 @@ def written(sides: Sides, unit: Work) -> Iterable[PointWrites]:
     for match in sides.matched:
         mean = _mean(sides.a, f"writes_per_{unit}", match.a)
         told = [one for run in match.b.ok if (one := run.run.prediction) and one.writes]
-        if mean is None or len(told) != 1 or (writes := told[0].writes) is None:
+        found = [one.writes for one in told if one.writes]
+        # Generated runs that count no writes say so in their own report.
+        if mean is None or not found or (told[0].generated and not found[0].ends):
             continue
-        per, sent = told[0].writes_per, [one / told[0].work[unit] for one in writes.bytes_of_ends]
+        per = [one.writes_per for one in told]
+        least, most = ((fmean(one[end][unit] for one in per) if all(per) else None) for end in ("least", "most"))
+        sent = [
+            (min(ends) / one.work[unit], max(ends) / one.work[unit])
+            for one, writes in zip(told, found, strict=True)
+            if (ends := writes.bytes_of_ends)
+        ]
+        has_bytes = len(sent) == len(told)
         yield PointWrites(
             label=sides.a.name_of(match.a),
             measured=mean,
-            least=per["least"][unit] if per else None,
-            most=per["most"][unit] if per else None,
-            why_not=None if per else writes.why_not,
-            doubts=tuple(doubt.name for doubt in writes.doubts),
+            least=least,
+            most=most,
+            why_not=None if all(per) else next(filter(None, (one.why_not for one in found)), None),
+            doubts=tuple(dict.fromkeys(doubt.name for one in found for doubt in one.doubts)),
             written_bytes=_mean(sides.a, f"{count}_per_{unit}", match.a) if (count := _bytes_of(match.a)) else None,
-            least_bytes=min(sent, default=None),
-            most_bytes=max(sent, default=None),
+            least_bytes=fmean(low for low, _ in sent) if has_bytes else None,
+            most_bytes=fmean(high for _, high in sent) if has_bytes else None,
         )
 
 

@@ -113,7 +113,12 @@ impl Model for Innodb1011 {
             lru_min_len,
             neighbors_min_len,
             neighbors: Neighbors::new(frames.get(), pages, settings.flush_neighbors),
-            flushing: Flushing::new(settings.flush_age.as_ref(), settings.flush_rate, settings.max_dirty_pages_pct),
+            flushing: Flushing::new(
+                settings.flush_age.as_ref(),
+                settings.flush_rate,
+                None,
+                settings.max_dirty_pages_pct,
+            ),
             next_round_us: ROUND_US,
             woken: false,
         };

@@ -17,7 +17,7 @@ use std::num::NonZeroU32;
 use serde::{Deserialize, Serialize};
 
 use super::flush_list::AgeCourse;
-use super::flushing::{FlushRate, Flushing};
+use super::flushing::{DirtyRate, FlushRate, Flushing};
 use super::midpoint::MidpointSettings;
 use super::neighbors::Neighbors;
 use super::{Cleaner, Innodb, Pool};
@@ -61,6 +61,9 @@ pub struct Innodb57Settings {
     /// The pages that the cleaner writes from the flush list in a round. None: only those that are too old or too many.
     #[serde(skip_serializing)]
     pub flush_rate: Option<FlushRate>,
+    /// The pages that the cleaner writes in a round because of the share of dirty pages. None: it does not look at it.
+    #[serde(skip_serializing)]
+    pub dirty_rate: Option<DirtyRate>,
     /// The dirty pages, in percent of the pool, from which on the cleaner writes the oldest ones. None: any number.
     #[serde(skip_serializing)]
     pub max_dirty_pages_pct: Option<u32>,
@@ -79,6 +82,7 @@ impl Default for Innodb57Settings {
             flush_neighbors: 1,
             wakes_cleaner: true,
             flush_age: None,
+            dirty_rate: None,
             flush_rate: None,
             max_dirty_pages_pct: None,
             sampled_one_in: OneIn::ONE,
@@ -122,7 +126,12 @@ impl Model for Innodb57 {
             doublewrite: at_least_one(DOUBLEWRITE, one_in),
             neighbors_min_len: one_in.of(NEIGHBORS_MIN_LEN),
             wakes_cleaner,
-            flushing: Flushing::new(settings.flush_age.as_ref(), settings.flush_rate, settings.max_dirty_pages_pct),
+            flushing: Flushing::new(
+                settings.flush_age.as_ref(),
+                settings.flush_rate,
+                settings.dirty_rate,
+                settings.max_dirty_pages_pct,
+            ),
             next_round_us: ROUND_US,
             due_us: ROUND_US,
         };
@@ -139,11 +148,15 @@ impl Model for Innodb57 {
         if let Some(rate) = &mut settings.flush_rate {
             rate.sample(one_in);
         }
+        if let Some(rate) = &mut settings.dirty_rate {
+            rate.sample(one_in);
+        }
     }
 
     fn check(settings: &Innodb57Settings, _frames: NonZeroU32) -> Result<(), String> {
         settings.flush_age.as_ref().map_or(Ok(()), AgeCourse::check)?;
         settings.flush_rate.as_ref().map_or(Ok(()), FlushRate::check)?;
+        settings.dirty_rate.as_ref().map_or(Ok(()), DirtyRate::check)?;
         MidpointSettings::check(settings.old_blocks_pct)
     }
 }
@@ -308,6 +321,23 @@ mod tests {
         get(&mut pool, 2000, 2_000_000);
         assert_eq!(dirty(&pool), [1, 2, 3, 4, 5, 6, 7, 8, 9]);
         assert!(pool.pool.is_dirty(10));
+    }
+
+    #[test]
+    fn a_round_writes_a_share_of_the_io_capacity_from_the_lowest_share_of_dirty_pages_on() {
+        let written = |changed: u32| {
+            let rate = DirtyRate { from_pct: 1, most_pct: 9, io_capacity: 50.0 };
+            assert!(rate.check().is_ok());
+            let settings =
+                Innodb57Settings { flush_neighbors: 0, dirty_rate: Some(rate), ..Innodb57Settings::default() };
+            let mut pool = flushed(settings);
+            (10..changed).for_each(|page| change(&mut pool, page));
+            get(&mut pool, 2000, 2_000_000);
+            pool.counts().flush_list_writes
+        };
+        // 10 of 1,001 frames are less than 1 %. 20 are 1.998 %, so that a round has 9.99 of 50 pages.
+        assert_eq!([written(10), written(20)], [0, 9]);
+        assert!(DirtyRate { from_pct: 10, most_pct: 9, io_capacity: 1.0 }.check().is_err());
     }
 
     #[test]

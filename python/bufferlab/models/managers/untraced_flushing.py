@@ -1,0 +1,114 @@
+"""How InnoDB writes dirty pages in a generated run: how long pages stay dirty at the earliest, and at the latest.
+
+The page cleaner writes the oldest dirty pages. How old pages get depends on the device and on the load's speed, which
+are unknown without a run. The server's rules bound this age on both sides. No page is written because of its age before
+the age has reached `innodb_adaptive_flushing_lwm`, 10 % of the redo log (buf0flu.cc, af_get_pct_for_lsn). When a page
+reaches the largest age, changes wait until it is written (log0log.cc, log_calc_max_ages).
+
+With `innodb_max_dirty_pages_pct_lwm` the cleaner also writes because many pages are dirty: a number of pages a second.
+A slower load then writes more pages a transaction, so the early end is that of a slow load.
+"""
+
+from __future__ import annotations
+
+from bufferlab.models.access_rules import KnownRedo, redo_of
+from bufferlab.models.managers.declaration import Server, Traced
+from bufferlab.models.managers.flushing import DIRTY_LIMIT, Limit, most_dirty
+from bufferlab.models.managers.untraced import CLOCK_PER_S, AgeWriting, uncalibrated
+from bufferlab.units import format_bytes
+from bufferlab.versions import SERVERS
+
+_CAPACITY, _FILE_BYTES = "redo_log_capacity", "log_file_size"
+_OWN_CAPACITY = (("mysql >= 8.0.30", 100 << 20), ("mysql", 2 * (48 << 20)))
+"""The capacity of all redo log files together, by default: innodb_redo_log_capacity, or two files of
+innodb_log_file_size (ha_innodb.cc, srv0srv.cc)."""
+_FILES = 2
+_HEADER_BYTES = 2048
+"""The bytes of a redo log file's header (log0log.h, LOG_FILE_HDR_SIZE)."""
+_EARLIEST_SHARE = 0.1
+"""The default of innodb_adaptive_flushing_lwm, as a share of the log."""
+_LATEST = 15 / 16
+"""The largest age as a share of the log's usable bytes (log0types.h, LOG_POOL_PREFLUSH_RATIO_SYNC)."""
+_USABLE_OF_9 = 0.8859
+"""The usable share of the log's capacity from 8.0.30 on (log0files_capacity.cc). It follows from the metric
+log_max_modified_age_sync of MySQL 9.7.4: 87,086,592 of 104,857,600 bytes."""
+_LOW_LIMIT, _IO_CAPACITY = "max_dirty_pages_pct_lwm", "io_capacity"
+_LOW_LIMITS = (("mysql >= 8.0", 10), ("mysql", 0))
+"""The default of innodb_max_dirty_pages_pct_lwm, by version (ha_innodb.cc)."""
+_IO_CAPACITIES = (("mysql >= 8.4", 10_000), ("mysql", 200))
+"""The default of innodb_io_capacity, by version (ha_innodb.cc)."""
+_SLOWER = 2
+"""A margin: the factor by which the slow load of the early end is slower than the generator's clock."""
+_DOUBLEWRITE, _COMMIT = "doublewrite", "flush_log_at_trx_commit"
+SETTINGS = (_CAPACITY, _FILE_BYTES, _LOW_LIMIT, DIRTY_LIMIT, _IO_CAPACITY, _DOUBLEWRITE, _COMMIT)
+"""The settings that writes in a generated run obey."""
+_COPIES = {None: 1.0, "on": 1.0, "off": 0.0}
+"""doublewrite -> copies in the doublewrite buffer for each page; its default is on."""
+_ONCE_A_SECOND = "0"
+_MOST_CHANGES = (1 << 32) - 1
+
+
+def untraced_flushing(seen: Traced) -> AgeWriting | str:
+    """Return how the server writes dirty pages in a generated run, or why that is unknown."""
+    redo = redo_of(seen.server.engine, seen.server.version)
+    if redo is None:
+        return uncalibrated(f"{SERVERS[seen.server.engine]} {seen.server.version}")
+    usable_bytes = _usable_bytes(seen.server, _capacity_bytes(seen), seen.ran["page_size"])
+    low, capacity = _default(seen, _LOW_LIMIT, _LOW_LIMITS), _default(seen, _IO_CAPACITY, _IO_CAPACITIES)
+    most = most_dirty(seen)
+    early = _limit(
+        redo, round(_EARLIEST_SHARE * usable_bytes), most, "from which on the cleaner writes the oldest pages"
+    )
+    late = _limit(redo, round(_LATEST * usable_bytes), most, "from which on changes wait for flushing")
+    if low:
+        early = _of_slow_load(early, low, most, capacity)
+    return AgeWriting(
+        ends=(early, late),
+        times=(_SLOWER if low else 1.0, 1.0),
+        copies_per_page=_COPIES.get(seen.words.get(_DOUBLEWRITE)),
+        log_bytes=redo.written if seen.words.get(_COMMIT) == _ONCE_A_SECOND else None,
+        depends_on="how long pages stay dirty, and so on the device",
+        notes=(_SLOW_NOTE,) if low else (),
+    )
+
+
+_SLOW_NOTE = (
+    f"The larger ends of writes are those of {CLOCK_PER_S // _SLOWER} transactions a second: while more pages are "
+    f"dirty than {_LOW_LIMIT} allows, a slower load writes more pages a transaction."
+)
+
+
+def _limit(redo: KnownRedo, age_bytes: int, most: int, why: str) -> Limit:
+    settings = {"flush_age": [(0, min(round(age_bytes / redo.bytes_per_change), _MOST_CHANGES))], DIRTY_LIMIT: most}
+    return Limit(settings, f"an age of {format_bytes(age_bytes)}, {why}", age_bytes)
+
+
+def _of_slow_load(early: Limit, low: int, most: int, capacity: int) -> Limit:
+    rate = {"from_pct": low, "most_pct": most, "io_capacity": float(capacity)}
+    why = f"{early.why}, and {CLOCK_PER_S // _SLOWER} transactions a second"
+    return Limit({**early.settings, "dirty_rate": rate}, why, early.age_bytes)
+
+
+def _default(seen: Traced, name: str, defaults: tuple[tuple[str, int], ...]) -> int:
+    """Return the value of a setting, or its default in the server's version."""
+    return seen.ran.get(name, next(value for servers, value in defaults if seen.server.is_in(servers)))
+
+
+def _capacity_bytes(seen: Traced) -> int:
+    own = next(value for servers, value in _OWN_CAPACITY if seen.server.is_in(servers))
+    files = seen.ran.get(_FILE_BYTES)
+    return seen.ran.get(_CAPACITY, own if files is None else _FILES * files)
+
+
+def _usable_bytes(server: Server, capacity_bytes: int, page_bytes: int) -> int:
+    """Return the bytes of the log from which the largest ages follow (log0log.cc, log0chkp.cc: log_calc_max_ages)."""
+    if server.is_in("mysql >= 8.0.30"):
+        return round(_USABLE_OF_9 * capacity_bytes)
+    real = capacity_bytes - _FILES * _HEADER_BYTES
+    if server.is_in("mysql >= 8.0"):
+        # A margin that is never used, and one for the case that many threads write at once.
+        writer = real - min(real // 10, 256 * 4 * page_bytes)
+        return writer - writer // 20
+    # Four pages for each of ten threads, and eight more; ten percent of safety before and after.
+    rest = real - real // 10 - (4 * 10 + 8) * page_bytes
+    return rest - rest // 10

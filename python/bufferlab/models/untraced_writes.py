@@ -1,0 +1,111 @@
+"""Predicts the pages written in generated runs, without a trace.
+
+SQLite's log and checkpoints follow from the pages that each transaction changes. InnoDB's pages are written for their
+frames or because of their age. Without a run this age is unknown, so the prediction is a range between two ages.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from bufferlab.models.access_rules import AccessRules
+from bufferlab.models.managers.declaration import BufferManager, Traced
+from bufferlab.models.managers.flushing import Limit
+from bufferlab.models.managers.untraced import AgeWriting, LogWriting, UntracedWriting, uncalibrated
+from bufferlab.models.writes import end_at, few_checkpoints, redo_of_ends, too_wide
+from bufferlab.results.page_traces import GeneratedRun, Replayed
+from bufferlab.results.predicted_writes import PredictedWrites, WritesEnd
+from bufferlab.versions import SERVERS
+
+
+def writing_of(manager: BufferManager, rules: AccessRules, seen: Traced, workload: str) -> UntracedWriting:
+    """Return how a server writes pages in a generated run of a workload, or why that is unknown."""
+    server = seen.server
+    if workload not in rules.written or manager.untraced_writing is None:
+        return uncalibrated(f"{workload} on {SERVERS.get(server.engine, server.engine)} {server.version}")
+    found: UntracedWriting = manager.untraced_writing(seen)
+    return found
+
+
+def job_of(writing: UntracedWriting) -> dict[str, Any]:
+    """Return the fields that a job of the core needs to count the writes of a log."""
+    return {"checkpoint_frames": writing.checkpoint_frames} if isinstance(writing, LogWriting) else {}
+
+
+def notes_of(writing: UntracedWriting) -> tuple[str, ...]:
+    """Return sentences on the conditions under which the predicted writes hold."""
+    return writing.notes if isinstance(writing, AgeWriting) else ()
+
+
+def pools_of(writing: UntracedWriting) -> list[tuple[Mapping[str, Any], float]]:
+    """Return the model's settings at each end of the range, and the factor on times of the generator's clock."""
+    if not isinstance(writing, AgeWriting):
+        return []
+    return [(limit.settings, time) for limit, time in zip(writing.ends, writing.times, strict=True)]
+
+
+def written(
+    writing: UntracedWriting,
+    run: GeneratedRun,
+    told: Mapping[str, Any],
+    pool_frames: int,
+    found: Replayed | None,
+    at_ends: Sequence[Replayed],
+) -> PredictedWrites:
+    """Return the predicted writes of a generated run.
+
+    `told` is the core's answer for the model's pool, and `found` its counts, None if reads depend on the speed of the
+    run. `at_ends` has the counts at the two ends of `writing`; it is empty if only a part of the database is simulated.
+    """
+    if isinstance(writing, str):
+        return _unknown(writing, run)
+    if found is None:
+        return _unknown("reads depend on the speed of the run, and writes with them", run)
+    if isinstance(writing, LogWriting):
+        return _of_log(writing, run, told, pool_frames, found)
+    if not at_ends:
+        return _unknown("only a part of the database was simulated", run)
+    return _of_ages(writing, run, told, at_ends)
+
+
+def _unknown(why: str, run: GeneratedRun) -> PredictedWrites:
+    return PredictedWrites(ends=[], why_not=why, page_size_bytes=run.page_size_bytes)
+
+
+def _of_log(
+    writing: LogWriting, run: GeneratedRun, told: Mapping[str, Any], pool_frames: int, found: Replayed
+) -> PredictedWrites:
+    most, log_bytes = told["most_changed_pages"], told["log_bytes"]
+    if most > writing.most_share * pool_frames:
+        why = f"a transaction changes up to {most:,} pages, and a pool of {pool_frames:,} frames writes some of them "
+        return _unknown(f"{why}before the commit", run)
+    return PredictedWrites(
+        ends=[WritesEnd(why=writing.why, checkpoint_writes=told["checkpointed_pages"], reads=found.reads)],
+        page_size_bytes=run.page_size_bytes,
+        copies_per_page=0.0,
+        redo_bytes=log_bytes,
+        doubts=few_checkpoints(log_bytes / (writing.checkpoint_frames * writing.frame_bytes)),
+    )
+
+
+def _of_ages(
+    writing: AgeWriting, run: GeneratedRun, told: Mapping[str, Any], at_ends: Sequence[Replayed]
+) -> PredictedWrites:
+    log = writing.log_bytes
+
+    def end(limit: Limit, counts: Replayed) -> WritesEnd:
+        redo_bytes = log(told["changes"], counts) if log else None
+        return end_at(limit, counts).model_copy(update={"redo_bytes": redo_bytes})
+
+    ends = [end(limit, counts) for limit, counts in zip(writing.ends, at_ends, strict=True)]
+    wide, log_bytes = too_wide(ends, run.work, writing.depends_on), redo_of_ends(ends)
+    doubts = few_checkpoints(writing.checkpoints(log_bytes or 0)) if writing.checkpoints else []
+    return PredictedWrites(
+        ends=ends,
+        why_not=wide.sentence if wide else None,
+        page_size_bytes=run.page_size_bytes,
+        copies_per_page=writing.copies_per_page,
+        redo_bytes=log_bytes,
+        doubts=[*doubts, *([wide] if wide else [])],
+    )
