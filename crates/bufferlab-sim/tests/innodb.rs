@@ -5,7 +5,7 @@ mod strings;
 
 use bufferlab_model::trace::Access;
 use bufferlab_sim::{
-    AgeCourse, Counts, DirtyRate, FlushRate, Innodb57, Innodb57Settings, Innodb1011, Innodb1011Settings, Manager,
+    AgeCourse, Counts, FlushRate, Innodb57, Innodb57Settings, Innodb1011, Innodb1011Settings, IoCapacity, Manager,
     Model, OneIn,
 };
 use proptest::prelude::*;
@@ -25,7 +25,7 @@ struct Page {
 enum Cleaner {
     /// The clock wakes the cleaner of MySQL 5.6. In MySQL 5.7 a thread that finds no free frame and no clean page does
     /// so, too.
-    Clock { next_round_us: u64, threads_too: bool, neighbors: u32, flushing: Flushing },
+    Clock { round_us: u64, next_round_us: u64, threads_too: bool, neighbors: u32, flushing: Flushing },
     /// MariaDB 10.5: a thread that leaves few free frames wakes the cleaner; for the flush list the clock does so.
     FewFrames { next_round_us: u64, neighbors: u32, flushing: Flushing },
 }
@@ -36,8 +36,9 @@ struct Flushing {
     /// Pairs of a change, and the largest age that holds from this change on.
     most_ages: Option<Vec<(u32, u32)>>,
     rate: Option<(f64, f64)>,
-    /// The lowest and the highest share of dirty pages in percent, and `io_capacity`.
-    dirty_rate: Option<(u32, u32, f64)>,
+    io_capacity: Option<IoCapacity>,
+    /// The position at the begin of each round of a cleaner with `io_capacity`, and the pages that the round wrote.
+    rounds: Vec<(u32, f64)>,
     rest: f64,
     most_pct: Option<u32>,
 }
@@ -59,7 +60,7 @@ struct Naive {
 
 impl Flushing {
     fn is_on(&self) -> bool {
-        self.most_ages.is_some() || self.rate.is_some() || self.dirty_rate.is_some() || self.most_pct.is_some()
+        self.most_ages.is_some() || self.rate.is_some() || self.io_capacity.is_some() || self.most_pct.is_some()
     }
 }
 
@@ -154,11 +155,11 @@ impl Naive {
 
     fn clean(&mut self, now_us: u64) {
         match &mut self.cleaner {
-            Cleaner::Clock { next_round_us, neighbors, flushing, .. } => {
+            Cleaner::Clock { round_us, next_round_us, neighbors, flushing, .. } => {
                 let (neighbors, mut listed) = (*neighbors, flushing.clone());
                 let timely = now_us >= *next_round_us;
                 if timely {
-                    *next_round_us = now_us + 1_000_000;
+                    *next_round_us = now_us + *round_us;
                 }
                 if std::mem::take(&mut self.woken) || timely {
                     self.batch(neighbors);
@@ -166,7 +167,7 @@ impl Naive {
                 if timely {
                     self.flush(neighbors, &mut listed);
                     if let Cleaner::Clock { flushing, .. } = &mut self.cleaner {
-                        flushing.rest = listed.rest;
+                        *flushing = listed;
                     }
                 }
             }
@@ -238,16 +239,29 @@ impl Naive {
             let ages = first.map_or(0.0, |since| f64::from(self.position - since)) / at;
             pages * ages * ages.sqrt()
         });
-        let by_share = flushing.dirty_rate.map(|(from, most, capacity)| {
-            let dirty = self.list.iter().filter(|page| page.dirty_since.is_some()).count();
-            let share = 100.0 * dirty as f64 / (self.frames + 1) as f64;
-            if share >= f64::from(from) { capacity * share / f64::from(most + 1) } else { 0.0 }
+        let by_share = flushing.io_capacity.map(|of| {
+            let dirty: Vec<u32> = self.list.iter().filter_map(|page| page.dirty_since).collect();
+            let pct = 100.0 * dirty.len() as f64 / (self.frames + 1) as f64;
+            let share = if pct < of.least_dirty_pct { 0.0 } else { pct * 100.0 / (of.most_dirty_pct + 1.0) };
+            // The means are of whole groups of 30 rounds, the latest with the weight of all groups before it.
+            let begins: Vec<u32> = flushing.rounds.iter().map(|&(begin, _)| begin).chain([self.position]).collect();
+            let (mut pages, mut changes) = (0.0, 0.0);
+            for (number, group) in flushing.rounds.chunks_exact(30).enumerate() {
+                let begin = if number == 0 { 0 } else { begins[30 * number] };
+                pages = (pages + group.iter().map(|&(_, written)| written).sum::<f64>() / 30.0) / 2.0;
+                changes = (changes + f64::from(begins[30 * number + 30] - begin) / 30.0) / 2.0;
+            }
+            let oldest = first.unwrap_or(0);
+            let due = dirty.iter().filter(|&&since| f64::from(since - oldest) <= 3.0 * changes).count();
+            ((of.pages * share / 100.0 + pages + due as f64 / 3.0) / 3.0).min(of.most_pages)
         });
+        let begin = self.position;
         let larger = by_age.into_iter().chain(by_share).reduce(f64::max);
         let asked = larger.map_or(0.0, |pages| pages + flushing.rest);
         let before = self.counts.flush_list_writes;
         self.flush_asked(neighbors, flushing, asked);
         let written = (self.counts.flush_list_writes - before) as f64;
+        flushing.rounds.push((begin, written));
         flushing.rest = if written >= asked { 0.0 } else { (asked - written).min(1.0) };
     }
 
@@ -449,7 +463,7 @@ proptest! {
         flush_age in prop::option::of(prop::collection::btree_map(0u32..400, 0u32..200, 1..4)),
         max_dirty_pages_pct in prop::option::of(0u32..60),
         rate in prop::option::of((0.0..20.0f64, 1.0..300.0f64)),
-        dirty_rate in prop::option::of((1u32..20, 20u32..100, 0.0..400.0f64)),
+        io_capacity in prop::option::of((0.0..5000.0f64, 0.0..60.0f64, 0.0..20.0f64, 20.0..99.0f64, 0.01..2.0f64)),
         one_in in prop::sample::select(vec![1.0, 1.0, 1.5, 3.0, 9.0, 50.0, 700.0]),
     ) {
         let pages = size + more_pages;
@@ -460,7 +474,9 @@ proptest! {
         let old = Innodb57Settings {
             old_blocks_pct, old_blocks_time_ms, lru_scan_depth, flush_neighbors, wakes_cleaner, flush_age: course,
             flush_rate: rate.map(|(pages, age_changes)| FlushRate { pages, age_changes }),
-            dirty_rate: dirty_rate.map(|(from_pct, most_pct, io_capacity)| DirtyRate { from_pct, most_pct, io_capacity }),
+            io_capacity: io_capacity.map(|(pages, most_pages, least_dirty_pct, most_dirty_pct, speed)| IoCapacity {
+                pages, most_pages, least_dirty_pct, most_dirty_pct, speed,
+            }),
             max_dirty_pages_pct, sampled_one_in,
         };
         let mut fast = Innodb57::new(frames(size), pages, &old);
@@ -468,12 +484,15 @@ proptest! {
             old_blocks_pct, old_blocks_time_ms, lru_scan_depth, flush_neighbors, flush_age: old.flush_age.clone(),
             flush_rate: old.flush_rate, max_dirty_pages_pct, sampled_one_in,
         };
-        let flushing = Flushing { most_ages: steps, rate, dirty_rate, rest: 0.0, most_pct: max_dirty_pages_pct };
+        let flushing = Flushing {
+            most_ages: steps, rate, io_capacity: old.io_capacity, rounds: vec![], rest: 0.0, most_pct: max_dirty_pages_pct,
+        };
+        let round_us = old.io_capacity.map_or(1_000_000, |of| (1e6 * of.speed) as u64);
         let few = Cleaner::FewFrames {
-            next_round_us: 1_000_000, neighbors: flush_neighbors, flushing: Flushing { dirty_rate: None, ..flushing.clone() },
+            next_round_us: 1_000_000, neighbors: flush_neighbors, flushing: Flushing { io_capacity: None, ..flushing.clone() },
         };
         let clock =
-            Cleaner::Clock { next_round_us: 1_000_000, threads_too: wakes_cleaner, neighbors: flush_neighbors, flushing };
+            Cleaner::Clock { round_us, next_round_us: round_us, threads_too: wakes_cleaner, neighbors: flush_neighbors, flushing };
         let mut naive = Naive::new(size, lru_scan_depth, old_blocks_pct, old_blocks_time_ms, clock, one_in);
         events.play_to_both(&mut fast, &mut naive, |pool| {
             holds(size, old_blocks_pct, one_in, [pool.free_len(), pool.lru_len(), pool.old_len()])

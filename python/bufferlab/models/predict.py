@@ -8,7 +8,7 @@ settings, and the reasons to doubt it.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any
@@ -364,6 +364,7 @@ def _plan(source: Source, manager: BufferManager, overrides: Overrides, stored: 
     except SpecError as error:
         what = f"experiment.toml of the sweep cannot be used: {error.what}"
         raise DataFileError(what, error.where, "it must be as `bufferlab run` wrote it") from error
+    overrides = replace(overrides, set_knobs=(*overrides.set_knobs, *_as_traced(source, manager, overrides, base)))
     experiment = stored or loads(toml, where, replace(overrides, repetitions=1))
     _require_known(source, manager, overrides, base, experiment)
     database = source.run.database
@@ -375,6 +376,21 @@ def _plan(source: Source, manager: BufferManager, overrides: Overrides, stored: 
     return make(experiment, lambda _: DataFacts(whole if isinstance(whole, int) else loaded, shape))
 
 
+def _as_traced(
+    source: Source, manager: BufferManager, overrides: Overrides, base: Experiment
+) -> Iterator[tuple[str, str]]:
+    """Yield the traced run's values of swept settings that the model lacks and no flag names; they stay as they are."""
+    flags = {name for name, _ in (*overrides.set_knobs, *overrides.sweep)}
+    for name in base.sweep:
+        if name not in _known(source, manager) and name not in flags and name in source.run.point.swept:
+            yield name, source.run.point.swept[name]
+
+
+def _known(source: Source, manager: BufferManager) -> Sequence[str]:
+    """Return the settings that the model knows."""
+    return (engines.declaration(source.run.engine).results.pool, *manager.defaults, *manager.only_writes)
+
+
 def _require_known(
     source: Source, manager: BufferManager, overrides: Overrides, base: Experiment, experiment: Experiment
 ) -> None:
@@ -383,9 +399,8 @@ def _require_known(
     def ran(name: str) -> str:
         return source.run.point.swept.get(name) or source.setting(name).asked or str(base.asked.get(name, ""))
 
-    known = (engines.declaration(source.run.engine).results.pool, *manager.defaults, *manager.only_writes)
     where = str(source.folder.path / "experiment.toml")
-    require_known(known, overrides, experiment, ran, f"the model {manager.name}", where)
+    require_known(_known(source, manager), overrides, experiment, ran, f"the model {manager.name}", where)
 
 
 def require_known(

@@ -29,8 +29,8 @@ def groups(runs: Iterable[RunRecord]) -> list[list[RunRecord]]:
 
 
 def middle(group: Sequence[RunRecord]) -> RunRecord:
-    """Return the run of a group with the middle pool size: of two the smaller one, of equal pools the first run."""
-    return sorted(group, key=lambda run: pool_bytes_of(run) or 0)[(len(group) - 1) // 2]
+    """Return the run of a group with the middle pool size, the larger one of an even number; the first of equal pools."""
+    return sorted(group, key=lambda run: pool_bytes_of(run) or 0)[len(group) // 2]
 
 
 def _pool(record: RunRecord) -> str:

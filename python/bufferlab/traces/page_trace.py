@@ -280,7 +280,8 @@ def _chosen(traced: Sequence[RunRecord], folder: Path) -> tuple[RunRecord, str]:
 
     of_pools = groups(sorted([run for run in traced if run.ok] or traced, key=lambda run: run.run.point.index))
     chosen = middle(of_pools[0])
-    why = "" if len(of_pools[0]) == 1 else ", the one with the middle pool"
+    which = {1: "", 2: ", the one with the larger pool"}
+    why = which.get(len(of_pools[0]), ", the one with the middle pool")
     others = [f"{run.run_id} ({run.run.point.label})" for run in traced if run.run_id != chosen.run_id]
     shown = ", ".join(others[:_NAMED_RUNS]) + (", ..." if len(others) > _NAMED_RUNS else "")
     return chosen, (

@@ -16,7 +16,9 @@ use serde_json::Value;
 
 use crate::replay::{Make, Model, Replay, make_new, replay_new};
 
-pub use innodb::{AgeCourse, DirtyRate, FlushRate, Innodb, Innodb57, Innodb57Settings, Innodb1011, Innodb1011Settings};
+pub use innodb::{
+    AgeCourse, FlushRate, Innodb, Innodb57, Innodb57Settings, Innodb1011, Innodb1011Settings, IoCapacity,
+};
 pub use lru::Lru;
 pub use opt::Opt;
 pub use postgres::{BackgroundWriterRules, CheckpointRules, LogRules, Postgres, PostgresSettings, WriteRules};

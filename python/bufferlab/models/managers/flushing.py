@@ -46,6 +46,20 @@ _MOST_CHANGES = (1 << 32) - 1
 DIRTY_LIMIT = "max_dirty_pages_pct"
 _DIRTY_LIMITS = (("mysql >= 8.0; mariadb >= 10.5", 90), ("mysql; mariadb", 75))
 """The default of innodb_max_dirty_pages_pct, by version (ha_innodb.cc)."""
+_LEAST_DIRTY = "max_dirty_pages_pct_lwm"
+_LEAST_DIRTY_DEFAULTS = (("mysql >= 8.0", 10), ("mysql; mariadb", 0))
+"""The default of innodb_max_dirty_pages_pct_lwm, by version (ha_innodb.cc); with 0 the cleaner does not write early."""
+EARLIEST_SHARE = 0.1
+"""The share of the redo log below which the cleaner writes no page because of its age: the default of
+innodb_adaptive_flushing_lwm (buf0flu.cc, af_get_pct_for_lsn)."""
+_DIRTY = "innodb_buffer_pool_pages_dirty"
+_IO_CAPACITY, _IO_CAPACITY_MAX = "io_capacity", "io_capacity_max"
+OF_CLEANER = (_LEAST_DIRTY, DIRTY_LIMIT, _IO_CAPACITY, _IO_CAPACITY_MAX)
+"""The settings by which the cleaner chooses its pages from the share of dirty ones."""
+_IO_CAPACITIES = (("mysql >= 8.4", 10_000), ("mysql; mariadb", 200))
+"""The default of innodb_io_capacity, by version (ha_innodb.cc)."""
+_LEAST_IO_CAPACITY_MAX = 2000
+"""The default of innodb_io_capacity_max is twice innodb_io_capacity, and at least this (ha_innodb.cc)."""
 
 
 @dataclass(frozen=True)
@@ -66,6 +80,20 @@ class Limit:
 
 
 @dataclass(frozen=True)
+class DirtyShare:
+    """The settings by which the page cleaner of the traced run chose its pages from the share of dirty ones."""
+
+    io_capacity: Mapping[str, float]
+    """The settings of the model, all but the speed."""
+    most_age_bytes: float
+    """The age from which on the age of pages decides instead."""
+
+    def at(self, speed: float, settings: Mapping[str, Any], why: str) -> Limit:
+        """Return the limit for a load with this multiple of the traced run's speed."""
+        return Limit({**settings, "io_capacity": {**self.io_capacity, "speed": speed}}, why)
+
+
+@dataclass(frozen=True)
 class Flushing:
     """How the traced run's server wrote dirty pages."""
 
@@ -81,6 +109,8 @@ class Flushing:
     redo_bytes: int | None
     capacity_bytes: float | None
     """The capacity of the run's redo log; None if the run did not record it."""
+    by_dirty: DirtyShare | None = None
+    """The share of dirty pages, if that decides how many pages the cleaner writes; None if their age does."""
     has_own_log: bool = True
     """Whether the redo log has the same capacity as the traced run's."""
     depends_on = "the age that dirty pages reach, and so on the device"
@@ -95,6 +125,11 @@ class Flushing:
         if not self.capacity_bytes:
             return "the traced run did not record the capacity of its redo log: record one anew"
         factor = float(settings[_REDO_CAPACITY]) / self.capacity_bytes
+        if self.by_dirty:
+            # As long as no page is old enough for that log, its capacity changes nothing.
+            if (self.own.age_bytes or 0) < factor * self.by_dirty.most_age_bytes:
+                return self
+            return "with a redo log as small as that the age of pages decides, and in the traced run their number did"
         return replace(
             self,
             own=self.own.times(factor),
@@ -121,6 +156,13 @@ class Flushing:
                 {**(self.latest or self.own).settings, **rate, **({} if self.latest else {"flush_age": None})}, why
             )
 
+        if self.by_dirty:
+            settings = {**(self.latest or self.own).settings, **({} if self.latest else {"flush_age": None})}
+            # A larger pool reads less, so that its load is at least as fast.
+            return (
+                self.by_dirty.at(1.0, settings, "the speed of the traced run"),
+                self.by_dirty.at(_SPEED, settings, f"{_SPEED} times its speed"),
+            )
         if has_own_pool:
             return at(1 / _SPEED, f"the speed of the traced run / {_SPEED}"), at(_SPEED, f"{_SPEED} times its speed")
         return at(0.5, "half the speed of the traced run"), at(2.0, "twice the speed of the traced run")
@@ -161,7 +203,37 @@ def flushing(traced: Traced) -> Flushing | str:
         copies_per_page=copies / pages if pages and copies is not None else None,
         redo_bytes=None if written is None else round(written),
         capacity_bytes=traced.numbers.get(_REDO_CAPACITY),
+        by_dirty=_by_dirty(traced, mean_bytes),
     )
+
+
+def _by_dirty(traced: Traced, mean_age_bytes: float) -> DirtyShare | None:
+    """Return the cleaner's settings if it wrote because many pages were dirty, and none was too old; else None."""
+    settings = capacity_settings(traced)
+    dirty, old = traced.edges.time_mean(_DIRTY).value, traced.edges.level(_ASYNC).value
+    if settings is None or not dirty or not old or mean_age_bytes >= EARLIEST_SHARE * old:
+        return None
+    if 100 * dirty < settings["least_dirty_pct"] * traced.pool.frames:
+        return None
+    return DirtyShare(settings, EARLIEST_SHARE * old)
+
+
+def capacity_settings(traced: Traced) -> dict[str, float] | None:
+    """Return the model's settings of a cleaner that writes because many pages are dirty, all but the load's speed.
+
+    Return None if the server has no such limit.
+    """
+    least = default_of(traced, _LEAST_DIRTY, _LEAST_DIRTY_DEFAULTS)
+    if not least:
+        return None
+    pages = default_of(traced, _IO_CAPACITY, _IO_CAPACITIES)
+    most = traced.ran.get(_IO_CAPACITY_MAX, max(2 * pages, _LEAST_IO_CAPACITY_MAX))
+    return {"pages": pages, "most_pages": most, "least_dirty_pct": least, "most_dirty_pct": most_dirty(traced)}
+
+
+def default_of(traced: Traced, name: str, defaults: Sequence[tuple[str, int]]) -> int:
+    """Return the value of a setting, or its default in the server's version."""
+    return traced.ran.get(name, next(value for servers, value in defaults if traced.server.is_in(servers)))
 
 
 def _changes(age_bytes: float, per_change: float) -> int:
@@ -181,5 +253,4 @@ def _lowest_near(course: Sequence[tuple[float, int, float]]) -> list[tuple[float
 
 def most_dirty(traced: Traced) -> int:
     """Return the share of dirty pages, in percent of the pool, above which the server writes as fast as it may."""
-    default = next(pct for servers, pct in _DIRTY_LIMITS if traced.server.is_in(servers))
-    return traced.ran.get(DIRTY_LIMIT, default)
+    return default_of(traced, DIRTY_LIMIT, _DIRTY_LIMITS)

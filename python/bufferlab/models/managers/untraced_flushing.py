@@ -11,9 +11,18 @@ A slower load then writes more pages a transaction, so the early end is that of 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from bufferlab.models.access_rules import KnownRedo, redo_of
 from bufferlab.models.managers.declaration import Server, Traced
-from bufferlab.models.managers.flushing import DIRTY_LIMIT, Limit, most_dirty
+from bufferlab.models.managers.flushing import (
+    DIRTY_LIMIT,
+    EARLIEST_SHARE,
+    OF_CLEANER,
+    Limit,
+    capacity_settings,
+    most_dirty,
+)
 from bufferlab.models.managers.untraced import CLOCK_PER_S, AgeWriting, uncalibrated
 from bufferlab.units import format_bytes
 from bufferlab.versions import SERVERS
@@ -25,22 +34,15 @@ innodb_log_file_size (ha_innodb.cc, srv0srv.cc)."""
 _FILES = 2
 _HEADER_BYTES = 2048
 """The bytes of a redo log file's header (log0log.h, LOG_FILE_HDR_SIZE)."""
-_EARLIEST_SHARE = 0.1
-"""The default of innodb_adaptive_flushing_lwm, as a share of the log."""
 _LATEST = 15 / 16
 """The largest age as a share of the log's usable bytes (log0types.h, LOG_POOL_PREFLUSH_RATIO_SYNC)."""
 _USABLE_OF_9 = 0.8859
 """The usable share of the log's capacity from 8.0.30 on (log0files_capacity.cc). It follows from the metric
 log_max_modified_age_sync of MySQL 9.7.4: 87,086,592 of 104,857,600 bytes."""
-_LOW_LIMIT, _IO_CAPACITY = "max_dirty_pages_pct_lwm", "io_capacity"
-_LOW_LIMITS = (("mysql >= 8.0", 10), ("mysql", 0))
-"""The default of innodb_max_dirty_pages_pct_lwm, by version (ha_innodb.cc)."""
-_IO_CAPACITIES = (("mysql >= 8.4", 10_000), ("mysql", 200))
-"""The default of innodb_io_capacity, by version (ha_innodb.cc)."""
 _SLOWER = 2
 """A margin: the factor by which the slow load of the early end is slower than the generator's clock."""
 _DOUBLEWRITE, _COMMIT = "doublewrite", "flush_log_at_trx_commit"
-SETTINGS = (_CAPACITY, _FILE_BYTES, _LOW_LIMIT, DIRTY_LIMIT, _IO_CAPACITY, _DOUBLEWRITE, _COMMIT)
+SETTINGS = (_CAPACITY, _FILE_BYTES, *OF_CLEANER, _DOUBLEWRITE, _COMMIT)
 """The settings that writes in a generated run obey."""
 _COPIES = {None: 1.0, "on": 1.0, "off": 0.0}
 """doublewrite -> copies in the doublewrite buffer for each page; its default is on."""
@@ -54,27 +56,26 @@ def untraced_flushing(seen: Traced) -> AgeWriting | str:
     if redo is None:
         return uncalibrated(f"{SERVERS[seen.server.engine]} {seen.server.version}")
     usable_bytes = _usable_bytes(seen.server, _capacity_bytes(seen), seen.ran["page_size"])
-    low, capacity = _default(seen, _LOW_LIMIT, _LOW_LIMITS), _default(seen, _IO_CAPACITY, _IO_CAPACITIES)
-    most = most_dirty(seen)
+    cleaner, most = capacity_settings(seen), most_dirty(seen)
     early = _limit(
-        redo, round(_EARLIEST_SHARE * usable_bytes), most, "from which on the cleaner writes the oldest pages"
+        redo, round(EARLIEST_SHARE * usable_bytes), most, "from which on the cleaner writes the oldest pages"
     )
     late = _limit(redo, round(_LATEST * usable_bytes), most, "from which on changes wait for flushing")
-    if low:
-        early = _of_slow_load(early, low, most, capacity)
+    if cleaner:
+        early = _of_slow_load(early, cleaner)
     return AgeWriting(
         ends=(early, late),
-        times=(_SLOWER if low else 1.0, 1.0),
+        times=(_SLOWER if cleaner else 1.0, 1.0),
         copies_per_page=_COPIES.get(seen.words.get(_DOUBLEWRITE)),
         log_bytes=redo.written if seen.words.get(_COMMIT) == _ONCE_A_SECOND else None,
         depends_on="how long pages stay dirty, and so on the device",
-        notes=(_SLOW_NOTE,) if low else (),
+        notes=(_SLOW_NOTE,) if cleaner else (),
     )
 
 
 _SLOW_NOTE = (
     f"The larger ends of writes are those of {CLOCK_PER_S // _SLOWER} transactions a second: while more pages are "
-    f"dirty than {_LOW_LIMIT} allows, a slower load writes more pages a transaction."
+    "dirty than max_dirty_pages_pct_lwm allows, a slower load writes more pages a transaction."
 )
 
 
@@ -83,15 +84,9 @@ def _limit(redo: KnownRedo, age_bytes: int, most: int, why: str) -> Limit:
     return Limit(settings, f"an age of {format_bytes(age_bytes)}, {why}", age_bytes)
 
 
-def _of_slow_load(early: Limit, low: int, most: int, capacity: int) -> Limit:
-    rate = {"from_pct": low, "most_pct": most, "io_capacity": float(capacity)}
+def _of_slow_load(early: Limit, cleaner: Mapping[str, float]) -> Limit:
     why = f"{early.why}, and {CLOCK_PER_S // _SLOWER} transactions a second"
-    return Limit({**early.settings, "dirty_rate": rate}, why, early.age_bytes)
-
-
-def _default(seen: Traced, name: str, defaults: tuple[tuple[str, int], ...]) -> int:
-    """Return the value of a setting, or its default in the server's version."""
-    return seen.ran.get(name, next(value for servers, value in defaults if seen.server.is_in(servers)))
+    return Limit({**early.settings, "io_capacity": {**cleaner, "speed": 1.0}}, why, early.age_bytes)
 
 
 def _capacity_bytes(seen: Traced) -> int:

@@ -102,6 +102,21 @@ impl FlushList {
         }
     }
 
+    /// Returns the number of pages that became dirty within `changes` changes after the oldest did.
+    pub fn as_old(&self, changes: f64) -> u32 {
+        let Some((mut page, age)) = self.oldest() else { return 0 };
+        let least_age = (f64::from(age) - changes).max(0.0);
+        for counted in 0..self.len() {
+            if f64::from(self.position.wrapping_sub(self.list[page])) < least_age {
+                return counted;
+            }
+            if counted + 1 < self.len() {
+                page = self.list.newer(page);
+            }
+        }
+        self.len()
+    }
+
     /// Returns the page that has been dirty for longest, and the number of changes since then (the age of the
     /// checkpoint that the server could make); none if no page is dirty.
     pub fn oldest(&self) -> Option<(u32, u32)> {

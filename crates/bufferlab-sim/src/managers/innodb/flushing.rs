@@ -8,9 +8,14 @@
 use serde::{Deserialize, Serialize};
 
 use super::Pool;
-use super::flush_list::AgeCourse;
+use super::flush_list::{AgeCourse, FlushList};
 use super::neighbors::Neighbors;
 use crate::replay::OneIn;
+
+/// The rounds over which the cleaner averages its rates (`innodb_flushing_avg_loops`).
+const LOOPS: u32 = 30;
+/// The mean changes of a round whose pages the cleaner counts as due (buf0flu.cc, `buf_flush_lsn_scan_factor`).
+const SCAN_FACTOR: f64 = 3.0;
 
 /// The pages that adaptive flushing writes in a round, by the age of the oldest dirty page.
 ///
@@ -44,37 +49,71 @@ impl FlushRate {
     }
 }
 
-/// The pages that the cleaner writes in a round because of the share of dirty pages (buf0flu.cc,
-/// `af_get_pct_for_dirty`). In a steady state the other terms of `page_cleaner_flush_pages_recommendation` are the same
-/// number.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+/// The settings by which the cleaner of a server computes each round's pages from the share of dirty pages (buf0flu.cc,
+/// `page_cleaner_flush_pages_recommendation`, `af_get_pct_for_dirty`; in MySQL from 8.0.22 on `Adaptive_flush`). It
+/// holds while no page is old enough that its age asks for more.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct DirtyRate {
-    /// The dirty pages, in percent of the pool, from which on the cleaner writes (`innodb_max_dirty_pages_pct_lwm`).
-    pub from_pct: u32,
-    /// The dirty pages, in percent of the pool, at which a round writes nearly `io_capacity` pages
-    /// (`innodb_max_dirty_pages_pct`).
-    pub most_pct: u32,
-    /// Pages a second that the server takes the device to write (`innodb_io_capacity`).
-    pub io_capacity: f64,
+pub struct IoCapacity {
+    /// `innodb_io_capacity`.
+    pub pages: f64,
+    /// `innodb_io_capacity_max`.
+    pub most_pages: f64,
+    /// `innodb_max_dirty_pages_pct_lwm`: below it the cleaner writes no page because of the share of dirty ones.
+    pub least_dirty_pct: f64,
+    /// `innodb_max_dirty_pages_pct`.
+    pub most_dirty_pct: f64,
+    /// The speed of the load, as a multiple of the trace's: so much of the trace happens between two rounds.
+    pub speed: f64,
 }
 
-impl DirtyRate {
+impl IoCapacity {
     /// Refuses numbers that no server has.
     pub fn check(&self) -> Result<(), String> {
-        let fits = (1..=self.most_pct).contains(&self.from_pct) && (0.0..1e10).contains(&self.io_capacity);
-        fits.then_some(()).ok_or_else(|| "dirty_rate has a share from 1 % to most_pct, and a capacity from 0 on".into())
+        let numbers = [self.pages, self.most_pages, self.least_dirty_pct, self.most_dirty_pct];
+        let fits = numbers.iter().all(|number| (0.0..1e9).contains(number)) && (0.01..=100.0).contains(&self.speed);
+        fits.then_some(()).ok_or_else(|| "io_capacity has numbers from 0 on, and a speed of 0.01 to 100".to_owned())
     }
 
-    /// Adapts the rate to a sample: a pool that gets only a share of the pages.
+    /// Adapts the settings to a sample: a pool that gets only a share of the pages, and so of their changes.
     pub fn sample(&mut self, one_in: OneIn) {
-        self.io_capacity *= f64::from(one_in.of(1 << 20)) / f64::from(1 << 20);
+        let share = f64::from(one_in.of(1 << 20)) / f64::from(1 << 20);
+        (self.pages, self.most_pages) = (self.pages * share, self.most_pages * share);
+    }
+}
+
+/// What the cleaner knows of its rounds so far.
+struct Rounds {
+    settings: IoCapacity,
+    /// The mean pages written, and changes, of a round.
+    mean_pages: f64,
+    mean_changes: f64,
+    /// The rounds since the means were last computed; the pages written and the position then.
+    rounds: u32,
+    pages: u32,
+    position: u32,
+}
+
+impl Rounds {
+    fn new(settings: IoCapacity) -> Self {
+        Rounds { settings, mean_pages: 0.0, mean_changes: 0.0, rounds: 0, pages: 0, position: 0 }
     }
 
-    /// Returns the pages of a round with `dirty` dirty pages among `frames` frames.
-    fn at(&self, dirty: u32, frames: u32) -> f64 {
-        let pct = 100.0 * f64::from(dirty) / (f64::from(frames) + 1.0);
-        if pct < f64::from(self.from_pct) { 0.0 } else { self.io_capacity * pct / (f64::from(self.most_pct) + 1.0) }
+    /// Returns the pages that a round writes.
+    fn recommended(&mut self, pool: &Pool, list: &FlushList) -> f64 {
+        if self.rounds >= LOOPS {
+            let changes = f64::from(list.position().wrapping_sub(self.position));
+            let loops = f64::from(LOOPS);
+            self.mean_pages = f64::midpoint(self.mean_pages, f64::from(self.pages) / loops);
+            self.mean_changes = f64::midpoint(self.mean_changes, changes / loops);
+            (self.rounds, self.pages, self.position) = (0, 0, list.position());
+        }
+        self.rounds += 1;
+        let of = &self.settings;
+        let dirty_pct = 100.0 * f64::from(list.len()) / (1.0 + f64::from(pool.frames));
+        let pct = if dirty_pct < of.least_dirty_pct { 0.0 } else { dirty_pct * 100.0 / (of.most_dirty_pct + 1.0) };
+        let due = f64::from(list.as_old(self.mean_changes * SCAN_FACTOR)) / SCAN_FACTOR;
+        ((of.pages * pct / 100.0 + self.mean_pages + due) / 3.0).min(of.most_pages)
     }
 }
 
@@ -84,8 +123,8 @@ pub struct Flushing {
     age: Option<AgeCourse>,
     /// The pages that each round writes; none if it writes only for the other limits.
     rate: Option<FlushRate>,
-    /// The pages that each round writes because of the share of dirty pages; none if it does not look at the share.
-    dirty_rate: Option<DirtyRate>,
+    /// The rounds of a cleaner that chooses their pages by the share of dirty ones; none for another cleaner.
+    by_capacity: Option<Rounds>,
     /// The fraction of a page that the rounds so far should have written in addition.
     rest: f64,
     /// The share of dirty pages, in percent, from which on the cleaner writes the oldest; none for no limit.
@@ -97,15 +136,21 @@ impl Flushing {
     pub fn new(
         age: Option<&AgeCourse>,
         rate: Option<FlushRate>,
-        dirty_rate: Option<DirtyRate>,
+        io_capacity: Option<IoCapacity>,
         max_dirty_pages_pct: Option<u32>,
     ) -> Self {
-        Flushing { age: age.cloned(), rate, dirty_rate, rest: 0.0, max_dirty_pages_pct }
+        let by_capacity = io_capacity.map(Rounds::new);
+        Flushing { age: age.cloned(), rate, by_capacity, rest: 0.0, max_dirty_pages_pct }
+    }
+
+    /// Returns the time between two rounds of the cleaner: a second of the load, which may be faster than the trace's.
+    pub fn round_us(&self, second_us: u64) -> u64 {
+        self.by_capacity.as_ref().map_or(second_us, |rounds| (second_us as f64 * rounds.settings.speed) as u64)
     }
 
     /// Returns whether there is a limit.
     pub fn is_on(&self) -> bool {
-        self.age.is_some() || self.rate.is_some() || self.dirty_rate.is_some() || self.max_dirty_pages_pct.is_some()
+        self.age.is_some() || self.rate.is_some() || self.by_capacity.is_some() || self.max_dirty_pages_pct.is_some()
     }
 
     /// Writes the pages that have been dirty for longest, and, if `any`, their dirty neighbours. Stops when the round
@@ -116,14 +161,17 @@ impl Flushing {
         let most_age = self.age.as_mut().map(|course| course.at(list.position()));
         let oldest_age = list.oldest().map_or(0, |(_, age)| age);
         let by_age = self.rate.map_or(0.0, |rate| rate.at(oldest_age));
-        let by_share = self.dirty_rate.map_or(0.0, |rate| rate.at(list.len(), pool.frames));
-        let has_rate = self.rate.is_some() || self.dirty_rate.is_some();
+        let by_share = self.by_capacity.as_mut().map_or(0.0, |rounds| rounds.recommended(pool, list));
+        let has_rate = self.rate.is_some() || self.by_capacity.is_some();
         let asked = if has_rate { by_age.max(by_share) + self.rest } else { 0.0 };
         let mut written = 0;
         while let Some(page) = self.due(pool, most_age, f64::from(written) + 1.0 <= asked) {
             let chosen = neighbors.of(page, u32::MAX, any, |page| pool.is_dirty(page));
             chosen.pages().iter().for_each(|&page| pool.clean(page));
             written += chosen.len();
+        }
+        if let Some(rounds) = &mut self.by_capacity {
+            rounds.pages += written;
         }
         pool.counts.flush_list_writes += u64::from(written);
         // Neighbours beyond the round's pages do not make later rounds shorter.

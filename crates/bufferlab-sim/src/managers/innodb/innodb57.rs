@@ -17,7 +17,7 @@ use std::num::NonZeroU32;
 use serde::{Deserialize, Serialize};
 
 use super::flush_list::AgeCourse;
-use super::flushing::{DirtyRate, FlushRate, Flushing};
+use super::flushing::{FlushRate, Flushing, IoCapacity};
 use super::midpoint::MidpointSettings;
 use super::neighbors::Neighbors;
 use super::{Cleaner, Innodb, Pool};
@@ -61,9 +61,9 @@ pub struct Innodb57Settings {
     /// The pages that the cleaner writes from the flush list in a round. None: only those that are too old or too many.
     #[serde(skip_serializing)]
     pub flush_rate: Option<FlushRate>,
-    /// The pages that the cleaner writes in a round because of the share of dirty pages. None: it does not look at it.
+    /// The settings by which the cleaner chooses a round's pages from the share of dirty ones. None: it does not.
     #[serde(skip_serializing)]
-    pub dirty_rate: Option<DirtyRate>,
+    pub io_capacity: Option<IoCapacity>,
     /// The dirty pages, in percent of the pool, from which on the cleaner writes the oldest ones. None: any number.
     #[serde(skip_serializing)]
     pub max_dirty_pages_pct: Option<u32>,
@@ -82,7 +82,7 @@ impl Default for Innodb57Settings {
             flush_neighbors: 1,
             wakes_cleaner: true,
             flush_age: None,
-            dirty_rate: None,
+            io_capacity: None,
             flush_rate: None,
             max_dirty_pages_pct: None,
             sampled_one_in: OneIn::ONE,
@@ -102,6 +102,7 @@ pub struct Cleaner57 {
     neighbors_min_len: u32,
     wakes_cleaner: bool,
     flushing: Flushing,
+    round_us: u64,
     next_round_us: u64,
     /// The time of the cleaner's next work: that of its next round, or 0 for at once.
     due_us: u64,
@@ -118,6 +119,13 @@ impl Model for Innodb57 {
         let &Innodb57Settings { old_blocks_pct, old_blocks_time_ms, flush_neighbors, wakes_cleaner, .. } = settings;
         let one_in = settings.sampled_one_in;
         let lru_scan_depth = at_least_one(settings.lru_scan_depth, one_in);
+        let flushing = Flushing::new(
+            settings.flush_age.as_ref(),
+            settings.flush_rate,
+            settings.io_capacity,
+            settings.max_dirty_pages_pct,
+        );
+        let round_us = flushing.round_us(ROUND_US);
         let cleaner = Cleaner57 {
             lru_scan_depth,
             neighbors: Neighbors::new(frames.get(), pages, flush_neighbors),
@@ -126,14 +134,10 @@ impl Model for Innodb57 {
             doublewrite: at_least_one(DOUBLEWRITE, one_in),
             neighbors_min_len: one_in.of(NEIGHBORS_MIN_LEN),
             wakes_cleaner,
-            flushing: Flushing::new(
-                settings.flush_age.as_ref(),
-                settings.flush_rate,
-                settings.dirty_rate,
-                settings.max_dirty_pages_pct,
-            ),
-            next_round_us: ROUND_US,
-            due_us: ROUND_US,
+            flushing,
+            round_us,
+            next_round_us: round_us,
+            due_us: round_us,
         };
         let midpoint = MidpointSettings { old_blocks_pct, old_blocks_time_ms, sampled_one_in: one_in };
         let flushes = cleaner.flushing.is_on();
@@ -148,15 +152,15 @@ impl Model for Innodb57 {
         if let Some(rate) = &mut settings.flush_rate {
             rate.sample(one_in);
         }
-        if let Some(rate) = &mut settings.dirty_rate {
-            rate.sample(one_in);
+        if let Some(capacity) = &mut settings.io_capacity {
+            capacity.sample(one_in);
         }
     }
 
     fn check(settings: &Innodb57Settings, _frames: NonZeroU32) -> Result<(), String> {
         settings.flush_age.as_ref().map_or(Ok(()), AgeCourse::check)?;
         settings.flush_rate.as_ref().map_or(Ok(()), FlushRate::check)?;
-        settings.dirty_rate.as_ref().map_or(Ok(()), DirtyRate::check)?;
+        settings.io_capacity.as_ref().map_or(Ok(()), IoCapacity::check)?;
         MidpointSettings::check(settings.old_blocks_pct)
     }
 }
@@ -173,7 +177,7 @@ impl Cleaner57 {
     fn round(&mut self, pool: &mut Pool, now_us: u64) {
         let by_the_clock = now_us >= self.next_round_us;
         if by_the_clock {
-            self.next_round_us = now_us + ROUND_US;
+            self.next_round_us = now_us + self.round_us;
         }
         self.due_us = self.next_round_us;
         debug_assert!(now_us < self.due_us, "the next round is due before this one");
@@ -324,20 +328,22 @@ mod tests {
     }
 
     #[test]
-    fn a_round_writes_a_share_of_the_io_capacity_from_the_lowest_share_of_dirty_pages_on() {
-        let written = |changed: u32| {
-            let rate = DirtyRate { from_pct: 1, most_pct: 9, io_capacity: 50.0 };
-            assert!(rate.check().is_ok());
+    fn a_round_writes_by_the_io_capacity_from_the_lowest_share_of_dirty_pages_on() {
+        let written = |changed: u32, speed: f64| {
+            let io_capacity =
+                IoCapacity { pages: 180.0, most_pages: 7.0, least_dirty_pct: 1.0, most_dirty_pct: 9.0, speed };
+            assert!(io_capacity.check().is_ok());
             let settings =
-                Innodb57Settings { flush_neighbors: 0, dirty_rate: Some(rate), ..Innodb57Settings::default() };
+                Innodb57Settings { flush_neighbors: 0, io_capacity: Some(io_capacity), ..Innodb57Settings::default() };
             let mut pool = flushed(settings);
             (10..changed).for_each(|page| change(&mut pool, page));
             get(&mut pool, 2000, 2_000_000);
             pool.counts().flush_list_writes
         };
-        // 10 of 1,001 frames are less than 1 %. 20 are 1.998 %, so that a round has 9.99 of 50 pages.
-        assert_eq!([written(10), written(20)], [0, 9]);
-        assert!(DirtyRate { from_pct: 10, most_pct: 9, io_capacity: 1.0 }.check().is_err());
+        // 10 of 1,001 frames are less than 1 %, but the oldest page is due: a third of a third of a page. 15 are 1.4985 %
+        // of the pages and 14.985 % of the capacity, 27 pages; a third of these are 9, and 7 the most.
+        assert_eq!([written(10, 1.0), written(15, 1.0), written(11, 1.0)], [0, 7, 6]);
+        assert_eq!(written(15, 2.5), 0, "the next round comes after 2.5 seconds of the trace");
     }
 
     #[test]

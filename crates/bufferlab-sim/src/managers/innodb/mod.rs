@@ -26,7 +26,7 @@ mod neighbors;
 use std::num::NonZeroU32;
 
 pub use flush_list::AgeCourse;
-pub use flushing::{DirtyRate, FlushRate};
+pub use flushing::{FlushRate, IoCapacity};
 pub use innodb57::{Innodb57, Innodb57Settings};
 pub use innodb1011::{Innodb1011, Innodb1011Settings};
 

@@ -1,0 +1,59 @@
+"""Says which pools were not yet filled when their window began, so that first reads of pages may be among its reads.
+
+The gate ends a warm-up when misses no longer change (crates/bufferlab-drive/src/gate.rs). In a pool that is larger than
+the touched pages, that is right. In one that reads go on to fill, misses may fall more slowly than the gate can see.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+from bufferlab.chapter.analysis import Analysis
+from bufferlab.results.check_parts import MeasuredRun
+
+_STILL_FILLS = 1 / 16
+"""The share of a pool's frames from which on the misses of a window still change what the pool holds (gate.rs)."""
+
+
+def limits(analysis: Analysis) -> list[str]:
+    """Return a sentence with the points whose pools were not filled, and the warm-up that fills them; [] without any."""
+    found: dict[str, tuple[float, int]] = {}
+    for point in analysis.points:
+        told = [one for run in point.ok for one in _unfilled(run)]
+        if told:
+            found[analysis.short_label(point)] = min(filled for filled, _ in told), max(needed for _, needed in told)
+    if not found:
+        return []
+    where = ", ".join(f"{label} ({filled:.2g} times)" for label, (filled, _) in found.items())
+    needed = max(needed for _, needed in found.values())
+    return [
+        f"Before some windows reads had not filled the pool once: {where}. The warm-up ended because misses no longer "
+        f"changed, but first reads of pages may still be among the window's reads. --warm-up-min {needed} would fill "
+        "each pool and turn it over."
+    ]
+
+
+def _unfilled(run: MeasuredRun) -> Iterator[tuple[float, int]]:
+    """Yield how often reads filled the pool before the window, and the warm-up's transactions that would do it twice.
+
+    Yield nothing for a pool that was filled once, or that the window no longer changes.
+    """
+    warm_up, frames = run.run.warm_up, run.window.level("pool_frames").value
+    misses, done = run.window.change("demand_misses").value, run.values["transactions"].value
+    if not warm_up or warm_up.gate != "flat_misses" or not isinstance(warm_up.detail, dict):
+        return
+    read = warm_up.detail.get("misses")
+    if not frames or not misses or not done or read is None or read >= frames or misses < _STILL_FILLS * frames:
+        return
+    yield read / frames, _two_digits_up(warm_up.transactions + (2 * frames - read) * done / misses)
+
+
+def _two_digits_up(number: float) -> int:
+    """Return a number rounded up to two digits.
+
+    >>> _two_digits_up(98_123.0), _two_digits_up(101.0)
+    (99000, 110)
+    """
+    step: int = 10 ** max(0, math.floor(math.log10(max(1.0, number))) - 1)
+    return math.ceil(number / step) * step
