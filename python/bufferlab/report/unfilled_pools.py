@@ -17,7 +17,7 @@ _STILL_FILLS = 1 / 16
 
 
 def limits(analysis: Analysis) -> list[str]:
-    """Return a sentence with the points whose pools were not filled, and the warm-up that fills them; [] without any."""
+    """Return a sentence on the points whose pools were not filled, and the warm-up that fills them; [] without any."""
     found: dict[str, tuple[float, int]] = {}
     for point in analysis.points:
         told = [one for run in point.ok for one in _unfilled(run)]
