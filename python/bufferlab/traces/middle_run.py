@@ -29,7 +29,7 @@ def groups(runs: Iterable[RunRecord]) -> list[list[RunRecord]]:
 
 
 def middle(group: Sequence[RunRecord]) -> RunRecord:
-    """Return the run of a group with the middle pool size, the larger one of an even number; the first of equal pools."""
+    """Return the run of a group with the middle pool size: of an even number the larger, of equal pools the first."""
     return sorted(group, key=lambda run: pool_bytes_of(run) or 0)[len(group) // 2]
 
 
