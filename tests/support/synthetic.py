@@ -122,6 +122,9 @@ class Sweep:
     transactions: int = 11_500
     throughput_noise: float = 0.03
     warm_up_seconds: int = 8
+    warm_up_transactions: int = 4600
+    warm_up_misses: int | None = None
+    """The misses of the warm-up; None if the runs do not record them."""
     statuses: Mapping[tuple[int, int], tuple[str, str]] = field(default_factory=dict)
     """(point, block) -> (status, reason) of the runs that failed or were interrupted."""
     gate: str = "pool_turnover"
@@ -372,7 +375,7 @@ def _publish(
         "seed": sweep.first_seed + block,
         "host": HOST["host_id"],
         "versions": {"bufferlab": "0.1.0", "core": "0.1.0", "python": "3.11.2", **sweep.versions},
-        "warm_up": {"gate": sweep.gate, "seconds": float(sweep.warm_up_seconds), "transactions": 4600, "detail": None}
+        "warm_up": {"gate": sweep.gate, "seconds": float(sweep.warm_up_seconds), "transactions": sweep.warm_up_transactions, "detail": sweep.warm_up_misses and {"misses": sweep.warm_up_misses}}
         if whole
         else None,
         "measured": {"seconds": seconds, "transactions": sweep.transactions} if whole else None,

@@ -200,6 +200,7 @@ def test_another_page_size_explains_other_data() -> None:
         ({"versions": {"core": "0.2.0"}}, "Versions differ: core 0.1.0 and 0.2.0."),
         ({"day": 9}, "different days (2026-01-05 and 2026-01-09)"),
         ({"transactions": 5000}, "4,000 and 5,000 transactions"),
+        ({"warm_up_transactions": 300_000}, "The warm-ups differ: 4,600 and 300,000 transactions."),
         ({"io_mode": "buffered", "page_size_bytes": 8192}, "More than one setting differs"),
         ({"database_bytes": 340 * 1024**2}, "Asked alike, run differently: pool_size was 17 MiB and 34 MiB"),
     ],

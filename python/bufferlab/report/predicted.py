@@ -19,9 +19,12 @@ from bufferlab.results.metrics import WORK, Work
 from bufferlab.results.page_traces import GeneratedRun, Prediction, Replayed, TracedRun, Verdict
 from bufferlab.units import format_bytes
 
-NO_INTERVAL = "one trace predicts them, which gives no interval"
 #: The largest error of a server and load in docs/prediction.md, "How far it was right", in per cent.
 LARGEST_ERROR_PERCENT = 6
+NO_INTERVAL = (
+    "one trace gives no interval; predictions of other pools without a doubt were up to "
+    f"{LARGEST_ERROR_PERCENT} % off"
+)
 _ONE_TRACE = (
     "One trace gives no interval. The error at the traced run's own point is not the error at other pools: predictions "
     f"without a doubt were up to {LARGEST_ERROR_PERCENT} % off, on the servers and loads of docs/prediction.md."
@@ -153,8 +156,8 @@ def predicted(analysis: Analysis) -> Section | None:
     reads = f"Reads per {WORK[unit]} (pages)"
     first = found[0][1]
     if first.traced:
-        brief: tuple[str, ...] = ("Point", "Pool", reads, "LRU", "OPT", "Measured", "Error", "Error at the own point")
-        heads = (brief[0], brief[1], "Frames", reads, "Misses (gets)", *brief[3:])
+        brief: tuple[str, ...] = ("Point", "Pool", reads, "LRU", "OPT", "Measured", "Error")
+        heads = (brief[0], brief[1], "Frames", reads, "Misses (gets)", *brief[3:], "Error at the own point")
         rows = [_cells(label, prediction, prediction.traced, unit) for label, prediction in found if prediction.traced]
         about, caption = (
             f"{own_point(first.traced)} {predicted_writes.own_point(first.traced, 'transaction')}",

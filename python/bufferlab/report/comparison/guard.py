@@ -28,6 +28,8 @@ _NOT_THE_HOST = ("format", "format_version", "host_id", "boot_key", "noise", "da
 _WINDOW_LIMIT = 0.01
 #: Numbers that differ by at most this share count as the same setting, because pools are rounded to whole frames.
 _ROUNDED = 0.005
+#: From this ratio on two warm-ups are not ones whose ends differ by chance.
+_FAR_LONGER = 4
 
 
 def require_same_source(sides: Sides) -> None:
@@ -74,7 +76,8 @@ def objections(sides: Sides) -> list[Problem]:
 
 def warnings(sides: Sides) -> list[str]:
     """Return the warnings that a reader must know before believing the comparison, each a sentence."""
-    found = [*_other_settings(sides), *_other_actual(sides), *_other_windows(sides), *_other_recorders(sides)]
+    found = [*_other_settings(sides), *_other_actual(sides), *_other_windows(sides), *_other_warm_ups(sides)]
+    found += _other_recorders(sides)
     if not sides.one_sweep:
         found += [*_other_host(sides), *_other_versions(sides), *_other_day(sides)]
         if sides.a.sweep.path.resolve() == sides.b.sweep.path.resolve():
@@ -232,6 +235,19 @@ def _other_windows(sides: Sides) -> list[str]:
     return [f"{said}, so the databases grew unequally." if None not in grown else f"{said}."]
 
 
+def _other_warm_ups(sides: Sides) -> list[str]:
+    """Return a warning if all warm-ups of one side were far longer than those of the other."""
+    told = _each(sides, lambda run: run.warm_up.transactions if run.warm_up else 0)
+    ends = [(min(found), max(found)) for found in told if found]
+    if len(ends) < len(told) or not any(few[1] * _FAR_LONGER < many[0] for few, many in (ends, ends[::-1])):
+        return []
+    shown = [f"{least:,}" if least == most else f"{least:,} to {most:,}" for least, most in ends]
+    return [
+        f"The warm-ups differ: {shown[0]} and {shown[1]} transactions. Reads that a short warm-up left to the window "
+        "are in the result."
+    ]
+
+
 def _other_recorders(sides: Sides) -> list[str]:
     """Return a warning if the two sides recorded page accesses in different ways, because recording may slow a run."""
     a, b = (words.listing(sorted(found)) for found in _each(sides, lambda run: _RECORDERS[_recorder(run)]))
@@ -276,7 +292,8 @@ def _other_host(sides: Sides) -> list[str]:
 
 def _other_versions(sides: Sides) -> list[str]:
     """Return a warning if versions differ. A version that a side does not record is ignored."""
-    a, b = versions_of(sides.a.runs), versions_of(sides.b.runs)
+    a = versions_of(run for match in sides.matched for run in match.a.ok)
+    b = versions_of(run for match in sides.matched for run in match.b.ok)
     both = [name for name in a if a[name] != "?" and b.get(name, "?") != "?"]
     a, b = ({name: side[name] for name in both} for side in (a, b))
     return [f"Versions differ: {pairs_text(a, b)}."] if a != b else []
