@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import SimpleNamespace
@@ -234,6 +235,12 @@ class Host:
     with_writes: Written | Exception
     without: list[str] = field(default_factory=list)
     asked: list[int] = field(default_factory=list)
+    repaired: int = 0
+
+    @contextmanager
+    def server(self, settings: Mapping[str, str]) -> Iterator[None]:
+        self.repaired += 1
+        yield
 
     def inside(self, place: Any, settings: Mapping[str, Any], seed: int) -> Any:
         self.asked.append(len(settings["site"]))
@@ -248,7 +255,7 @@ class Host:
     def tried(self, monkeypatch: pytest.MonkeyPatch, sites: list[Any] = SITES) -> tuple[Any, ...]:
         monkeypatch.setattr(recording, "inside", self.inside)
         monkeypatch.setattr(learning.proof, "proved", self.proved)
-        place: Any = SimpleNamespace(lesson=LESSON, build=build())
+        place: Any = SimpleNamespace(lesson=LESSON, build=build(), server=self.server)
         return learning._tried(place, {"site": sites}, False, lambda text: None)
 
 
@@ -264,7 +271,7 @@ def test_sites_of_writes_that_are_proved_are_kept(monkeypatch: pytest.MonkeyPatc
         (Written(wrong=["5 writes are wrong", "more"]), "5 writes are wrong"),
         (LostError("the connection is lost"), "with their sites, the private server failed: "),
         (ServerError("57P02", "a crash"), "with their sites, the private server failed: "),
-        (EnvironmentLackingError("3 records were lost", "spool"), "with their sites, the private server failed: "),
+        (EnvironmentLackingError("it ended; its log:\nend", "spool"), "with their sites, the private server failed: "),
     ],
 )
 def test_a_build_whose_writes_are_not_proved_is_proved_without_them(
@@ -275,6 +282,8 @@ def test_a_build_whose_writes_are_not_proved_is_proved_without_them(
     assert (found["site"], len(proofs), host.asked) == (FEWER, 1, [3, 1])
     assert str(told).startswith(why)
     assert proofs[0].written is None
+    assert "\n" not in str(told)
+    assert host.repaired == isinstance(fault, Exception), "a server that ended leaves data to repair"
 
 
 def test_a_build_without_sites_of_writes_is_proved_once(monkeypatch: pytest.MonkeyPatch) -> None:

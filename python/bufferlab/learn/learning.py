@@ -6,6 +6,7 @@ The recorders are code inside the server, and the kernel's probes ("links"). A p
 from __future__ import annotations
 
 import os
+import re
 import secrets
 import shutil
 import time
@@ -198,7 +199,9 @@ def _with_writes(place: PrivateCopy, settings: dict[str, Any]) -> tuple[Proof | 
     try:
         records, edges = recording.inside(place, settings, 3)
     except (BufferlabError, ServerError, OSError) as error:  # At a wrong place the server may have ended.
-        why = error.what if isinstance(error, BufferlabError) else error
+        why = re.split("[;\n]", error.what if isinstance(error, BufferlabError) else str(error))[0]
+        with place.server(recording.server_settings(place, settings)):
+            pass  # It repairs the data now, so that the next server begins with an empty pool.
         return None, f"with their sites, the private server failed: {why}"
     found = proof.proved("inside", records, edges, place.lesson, place.build, is_empty=True, with_writes=True)
     assert found.written

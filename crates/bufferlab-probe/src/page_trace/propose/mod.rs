@@ -77,7 +77,7 @@ pub struct Proposed {
     pub modes_if_in_pool: Vec<u8>,
     /// Its sites.
     pub sites: Vec<ProposedSite>,
-    /// The reason why there are no sites of changed and written pages, as a phrase; none if there are, or for InnoDB.
+    /// The reason why sites of changed and written pages are missing, as a phrase; none if they are there.
     pub without_writes: Option<String>,
 }
 
@@ -104,8 +104,8 @@ pub fn sites(binary: &Path) -> Result<Proposed, TraceError> {
     Ok(Proposed { fields, modes_if_in_pool: found.modes_if_in_pool.to_vec(), sites, without_writes })
 }
 
-/// Proposes the sites of a build of PostgreSQL. Returns them, and the reason if there are none of changes and writes, as a
-/// phrase. `all` are the instructions that raise a number, and `usage` is where `pgBufferUsage` is.
+/// Proposes the sites of a build of PostgreSQL. Returns them, and the reason if those of changes and writes are missing,
+/// as a phrase. `all` are the instructions that raise a number, and `usage` is where `pgBufferUsage` is.
 #[must_use]
 pub fn of_postgres(program: &Program, binary: &Path, all: &[Raise], usage: u64) -> (Proposals, Option<String>) {
     let mut found = rules::postgres(program, all, usage);

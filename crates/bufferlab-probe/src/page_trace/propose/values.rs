@@ -25,11 +25,11 @@ enum Fact {
     Argument(Register),
     /// The value is an address from which the code has read.
     Address,
-    /// The code has read at this address what is the state if the address is that of a PostgreSQL buffer.
+    /// The code has read from this address at the distance at which a PostgreSQL buffer has its state.
     Buffer,
 }
 
-/// The place of the state in a buffer's description, after its tag and number (`BufferDesc` in storage/buf_internals.h).
+/// The place of the state in a buffer's description (`BufferDesc` in storage/buf_internals.h): after tag and number.
 const STATE_AT: u64 = 24;
 
 type Facts = BTreeSet<(Place, Fact)>;

@@ -1,7 +1,7 @@
 //! Finds the sites of a build of PostgreSQL at which a page is changed, gets a hint, or is written to its file.
 //!
-//! A function that changes a page tests the buffer's state for `BM_DIRTY`, whether the page is dirty already or not: the
-//! test is the site. Before the test the code has read the state, and the register of that read has the buffer.
+//! A function that changes a page tests the buffer's state for `BM_DIRTY`, whether the page is dirty already or not.
+//! The test is the site. Before the test the code has read the state, and the register of that read has the buffer.
 
 #[cfg(test)]
 mod tests;
@@ -26,8 +26,7 @@ const CHANGERS: [(&str, bool, bool); 4] = [
 const DIRTY: u64 = 1 << 23;
 const JUST_DIRTIED: u64 = 1 << 28;
 
-/// Returns the sites of changes, hints and writes of shared pages. `room` says whether code in the server has room at an
-/// address.
+/// Returns the sites of changes, hints and writes of shared pages. `room` says whether a jump has room at an address.
 ///
 /// # Errors
 /// The first function without a site, as a phrase: a trace that misses changes or writes is of no use.
@@ -111,7 +110,7 @@ fn first_tests(code: &[Instruction], begin: usize) -> Vec<usize> {
     found.into_iter().collect()
 }
 
-/// Returns whether an instruction tests a register for `BM_DIRTY`, perhaps with `BM_JUST_DIRTIED`, and for no other bit.
+/// Returns whether an instruction tests a register for `BM_DIRTY`, perhaps with `BM_JUST_DIRTIED`, for no other bit.
 fn is_test(one: &Instruction) -> bool {
     if one.op_count() != 2 || one.op0_kind() != OpKind::Register || one.op0_register().size() < 4 {
         return false;
