@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import random
 import re
+import signal
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -17,11 +18,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from bufferlab.engines.behaviour import EngineFailure
 from bufferlab.engines.postgres.learning import LESSON
 from bufferlab.engines.servers.builds import Build
 from bufferlab.engines.servers.client import LostError, ServerError
 from bufferlab.engines.servers.lesson import CHECKPOINT, SCAN, WITH_DROP, Counted
-from bufferlab.errors import EnvironmentLackingError
+from bufferlab.errors import EnvironmentLackingError, Interrupted
 from bufferlab.learn import candidates, learning, recording
 from bufferlab.learn.records import Records
 from bufferlab.learn.windows import Edge
@@ -284,6 +286,16 @@ def test_a_build_whose_writes_are_not_proved_is_proved_without_them(
     assert proofs[0].written is None
     assert "\n" not in str(told)
     assert host.repaired == isinstance(fault, Exception), "a server that ended leaves data to repair"
+
+
+def test_an_interrupted_learner_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    of_server = EngineFailure("engine", "the server ended while it was used")
+    of_server.__cause__ = Interrupted(signal.SIGTERM)
+    for error in (Interrupted(signal.SIGINT), of_server):
+        host = Host(error)
+        with pytest.raises(type(error)):
+            host.tried(monkeypatch)
+        assert host.asked == [3]
 
 
 def test_a_build_without_sites_of_writes_is_proved_once(monkeypatch: pytest.MonkeyPatch) -> None:

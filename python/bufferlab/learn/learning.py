@@ -25,7 +25,7 @@ from bufferlab.engines.servers.builds import Build
 from bufferlab.engines.servers.client import ServerError
 from bufferlab.engines.servers.learnt import LearntEntry
 from bufferlab.engines.servers.lesson import Lesson
-from bufferlab.errors import BufferlabError, EnvironmentLackingError, SpecError
+from bufferlab.errors import BufferlabError, EnvironmentLackingError, Interrupted, SpecError
 from bufferlab.learn import candidates, experiment, private_copy, proof, recording, registers
 from bufferlab.learn.private_copy import PrivateCopy
 from bufferlab.learn.proof import Proof
@@ -199,6 +199,8 @@ def _with_writes(place: PrivateCopy, settings: dict[str, Any]) -> tuple[Proof | 
     try:
         records, edges = recording.inside(place, settings, 3)
     except (BufferlabError, ServerError, OSError) as error:  # At a wrong place the server may have ended.
+        if isinstance(error, Interrupted) or isinstance(error.__cause__, Interrupted):
+            raise
         why = re.split("[;\n]", error.what if isinstance(error, BufferlabError) else str(error))[0]
         with place.server(recording.server_settings(place, settings)):
             pass  # It repairs the data now, so that the next server begins with an empty pool.
