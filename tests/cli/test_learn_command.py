@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import tomllib
@@ -97,11 +98,14 @@ def test_written_pages_are_shown_beside_the_servers_count_or_the_reason_why_they
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     found = proof("inside")
-    found.written = Written([Compared("checkpoint", "write", 340, 341, 340)], 2_249)
+    found.written = Written([Compared("checkpoint", "write", 340, 341, 340)], writes=2_249)
     assert call(monkeypatch, outcome(found)) == 0
     text = capsys.readouterr().out
     assert ["inside", "checkpoint", "written", "340", "340"] in [line.split() for line in text.splitlines()]
     assert "no written pages" not in text
+    found.written.of_checkpoints_alone = True
+    assert call(monkeypatch, outcome(found)) == 0
+    assert re.search("checkpoint +written by checkpoints +340 +340", capsys.readouterr().out)
     assert call(monkeypatch, outcome(found), "--json") == 0
     told = json.loads(capsys.readouterr().out)
     DOCUMENTS["learn"].model_validate(told)

@@ -135,6 +135,7 @@ def test_a_run_whose_sites_are_right_agrees_in_all_windows(seed: int, pages: int
     found = server.proved(major=17 if is_new else 15)
     assert found.wrong == []
     assert (found.writes_of_unchanged, found.evictions_of_changed) == (0, 0)
+    assert found.of_checkpoints_alone is not is_new
     assert found.writes == server.by_sessions + server.by_checkpoints
     assert [one.window for one in found.compared] == ["mixed load", SCAN, CHECKPOINT, WITH_DROP]
     assert all(one.recorded == one.recorded_at_most == one.counted for one in found.compared)

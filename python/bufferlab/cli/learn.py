@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from bufferlab.engines.servers.builds import Build
     from bufferlab.engines.servers.learnt import LearntEntry
     from bufferlab.learn.learning import Learnt
+    from bufferlab.learn.written import Written
 
 _REFUSED = 1
 
@@ -131,7 +132,7 @@ def _text(outcome: Learnt, program: Path | None, *, is_kept: bool) -> str:
         for one in proof.compared
     ]
     rows += [
-        [proof.by, one.window, "written", f"{one.recorded:,}", f"{one.counted:,}"]
+        [proof.by, one.window, _written_by(proof.written), f"{one.recorded:,}", f"{one.counted:,}"]
         for proof in outcome.proofs
         if proof.written
         for one in proof.written.compared
@@ -162,6 +163,10 @@ def _text(outcome: Learnt, program: Path | None, *, is_kept: bool) -> str:
         lacking = "Its traces hold no changed and no written pages, so predictions of it have no writes"
         found += f"\n{lacking}: {outcome.without_writes}."
     return found + (f"\nIt serves {listing(uses)}." if uses and is_kept else "")
+
+
+def _written_by(written: Written) -> str:
+    return "written by checkpoints" if written.of_checkpoints_alone else "written"
 
 
 def _toml(entry: LearntEntry) -> str:

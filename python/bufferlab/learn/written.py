@@ -35,6 +35,8 @@ class Written:
     """The comparisons of changed and written pages for one run of a private server."""
 
     compared: list[Compared] = field(default_factory=list)
+    of_checkpoints_alone: bool = False
+    """Whether `compared` has only the writes of checkpoints, because the server counts others together with growth."""
     writes: int = 0
     """The recorded writes, from the server's start on."""
     writes_of_unchanged: int = 0
@@ -51,13 +53,13 @@ class Written:
 
 def written(records: Records, edges: Sequence[tuple[str, Edge]], lesson: Lesson, build: Build) -> Written:
     """Compare the changes and writes of a run with the server; the recorder was on from the server's start."""
-    found = Written()
+    found = Written(of_checkpoints_alone=not lesson.counts_sessions_writes(build))
     _follow(records, edges, found)
     # The checkpointer gets no page: it takes each buffer by its number.
     sessions = np.unique(of_kinds(records.records, ("get",))["thread"])
 
     def compared(rows: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-        return rows if lesson.counts_sessions_writes(build) else rows[~np.isin(rows["thread"], sessions)]
+        return rows[~np.isin(rows["thread"], sessions)] if found.of_checkpoints_alone else rows
 
     for (_, before), (name, after) in pairwise(edges):
         inside = records.between(before.ended_ns, after.begun_ns)
