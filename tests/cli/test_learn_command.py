@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import tomllib
@@ -21,7 +22,9 @@ from bufferlab.engines.servers.learnt import LearntEntry
 from bufferlab.errors import DataFileError, EnvironmentLackingError, SpecError
 from bufferlab.learn import candidates, learning, private_copy
 from bufferlab.learn.learning import Learnt
-from bufferlab.learn.proof import Compared, Proof, Resident
+from bufferlab.learn.proof import Proof, Resident
+from bufferlab.learn.records import Compared
+from bufferlab.learn.written import Written
 from support.elf import first_instruction
 from support.fake import Bench
 from support.json_documents import DOCUMENTS
@@ -45,13 +48,13 @@ def proof(by: Any, *wrong: str) -> Proof:
     return Proof(by, compared, Resident(512, 512, 512), 0, 0, list(wrong))
 
 
-def outcome(*proofs: Proof) -> Learnt:
+def outcome(*proofs: Proof, without_writes: str | None = None) -> Learnt:
     wrong = [one for each in proofs for one in each.wrong]
     told = {"by": [] if wrong else [one.by for one in proofs], "when": "2026-11-29T12:00:00Z",
             "settings": {"jit": "off"}, "runs": [one.told() for one in proofs]}  # fmt: skip
     settings = {"fields": FIELDS, "site": sites(), "cost_shown": False}
     entry = LearntEntry("PostgreSQL 17.6", page_sites.text_sha256(BINARY), settings, told)
-    return Learnt(BUILD, entry, proofs, 5.4)
+    return Learnt(BUILD, entry, proofs, 5.4, without_writes)
 
 
 @pytest.fixture(autouse=True)
@@ -89,6 +92,32 @@ def test_what_was_learnt_is_shown_kept_and_saved(
     capsys.readouterr()
     assert call(monkeypatch, outcome(proof("inside"))) == 0
     assert "advise" not in capsys.readouterr().out
+
+
+def test_written_pages_are_shown_beside_the_servers_count_or_the_reason_why_they_are_lacking(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = proof("inside")
+    found.written = Written([Compared("checkpoint", "write", 340, 341, 340)], writes=2_249)
+    assert call(monkeypatch, outcome(found)) == 0
+    text = capsys.readouterr().out
+    assert ["inside", "checkpoint", "written", "340", "340"] in [line.split() for line in text.splitlines()]
+    assert "no written pages" not in text
+    found.written.of_checkpoints_alone = True
+    assert call(monkeypatch, outcome(found)) == 0
+    assert re.search("checkpoint +written by checkpoints +340 +340", capsys.readouterr().out)
+    assert call(monkeypatch, outcome(found), "--json") == 0
+    told = json.loads(capsys.readouterr().out)
+    DOCUMENTS["learn"].model_validate(told)
+    assert (told["without_writes"], told["proofs"][0]["written"]["writes"]) == (None, 2_249)
+    why = "it names no MarkBufferDirty"
+    assert call(monkeypatch, outcome(*GOOD, without_writes=why)) == 0
+    text = capsys.readouterr().out
+    assert f"so predictions of it have no writes: {why}.\nIt serves run" in text
+    assert call(monkeypatch, outcome(*GOOD, without_writes=why), "--json") == 0
+    told = json.loads(capsys.readouterr().out)
+    DOCUMENTS["learn"].model_validate(told)
+    assert (told["without_writes"], told["proofs"][0]["written"]) == (why, None)
 
 
 def test_of_a_refused_build_nothing_is_kept_and_the_answer_says_why(

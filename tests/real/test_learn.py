@@ -21,6 +21,7 @@ from bufferlab.engines import registry
 from bufferlab.engines.native import native
 from bufferlab.engines.servers import learnt, page_sites
 from bufferlab.engines.servers.builds import Build
+from bufferlab.engines.servers.server_names import ON_PATH
 from bufferlab.errors import BufferlabError, EnvironmentLackingError
 from bufferlab.learn import candidates, learning
 from bufferlab.learn.proof import Resident
@@ -34,6 +35,8 @@ from support.traced_servers import bpf_programs
 pytestmark = pytest.mark.real
 
 EVERY_DAY = "postgres-17"
+LATER = ("postgres-18.6", "postgres-19")
+CHANGERS = ("MarkBufferDirty", "MarkBufferDirtyHint")
 OTHERS = [
     pytest.param(name, marks=[pytest.mark.servers, pytest.mark.slow])
     for name in ("postgres-15", "postgres-16", "postgres-18")
@@ -95,6 +98,7 @@ def test_a_build_learns_the_sites_that_a_person_found(name: str, root: Path) -> 
     steps: list[str] = []
     outcome = learning.learn(build, steps.append)
     assert outcome.wrong == []
+    assert outcome.without_writes is None
     assert outcome.entry.proof["by"] == recorders()
     assert len(steps) == 2 + len(recorders())
     for one in outcome.proofs:
@@ -102,6 +106,9 @@ def test_a_build_learns_the_sites_that_a_person_found(name: str, root: Path) -> 
         # order.
         assert one.came_again + one.absent <= 5
         assert one.resident_pages == Resident(512, 512, 512)
+    assert outcome.proofs[-1].written
+    for window in outcome.proofs[-1].written.compared:
+        assert window.recorded <= window.counted <= window.recorded_at_most
     learning.keep(outcome.entry, None)
     digest = page_sites.text_sha256(build.binary)
     assert learnt.of_build(digest, build.binary, by_root_alone=IS_ROOT) == outcome.entry == learning.kept(build)
@@ -110,10 +117,10 @@ def test_a_build_learns_the_sites_that_a_person_found(name: str, root: Path) -> 
     for in_use in (False, True) if IS_ROOT else (False,):
         known = page_sites.known(no_table, build.binary, in_use=in_use)
         assert (known and known.settings) == (outcome.entry.settings if not in_use or "links" in recorders() else None)
-    ours = {tuple(site["kinds"]): site for site in outcome.entry.settings["site"]}
+    ours = {tuple(site["kinds"]): site for site in outcome.entry.settings["site"] if not of_writes(site)}
     assert sorted(ours) == [("create",), ("evict",), ("get",), ("get", "read")]
-    # `learn` finds no sites of changed and written pages.
-    for theirs in (site for site in shipped(build)["site"] if not {"dirty", "write"} & {*site["kinds"]}):
+    assert {site["at"] for site in outcome.entry.settings["site"] if of_writes(site)} == {*CHANGERS, "FlushBuffer"}
+    for theirs in (site for site in shipped(build)["site"] if not of_writes(site)):
         # For version 15 a person chose the site of reads and, for evictions, the entry of the function that the
         # victim's function calls.
         is_same = theirs["byte"] == CALL or theirs["kinds"] == ["get"]
@@ -133,6 +140,34 @@ def test_a_build_learns_the_sites_that_a_person_found(name: str, root: Path) -> 
             assert (site["fetch"][8:10], site["fetch"][10] != "\\9") == (["\\1", "\\0"], True)
         else:
             assert site["fetch"][8:10] == theirs["fetch"][8:10]
+
+
+def of_writes(site: Mapping[str, Any]) -> bool:
+    """Return whether changed or written pages pass a site."""
+    return bool(page_sites.WRITES & {*site["kinds"]})
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        EVERY_DAY,
+        pytest.param(ON_PATH, marks=pytest.mark.slow),
+        *OTHERS,
+        *(pytest.param(name, marks=[pytest.mark.servers, pytest.mark.slow]) for name in LATER),
+    ],
+)
+def test_the_proposed_places_of_changes_and_writes_record_what_those_record_that_a_person_found(name: str) -> None:
+    build = postgres.build(name)
+    theirs = [site for site in shipped(build)["site"] if of_writes(site)]
+    told = json.loads(native().page_site_proposals(str(build.binary)))
+    ours = [site for site in told["sites"] if of_writes(site)]
+    assert told["without_writes"] is None
+    assert [site["at"] for site in ours] == [site["at"] for site in theirs]
+    assert ours == told["sites"][-len(ours) :], "the others keep their numbers without them"
+    for site, other in zip(ours, theirs, strict=True):
+        assert (site["kinds"], site["fetch"][:10], site["inside"]) == (other["kinds"], other["fetch"][:10], None)
+        # A person chose the read of the state, of 3 to 5 bytes. The test comes next, or after a `not` of 2 bytes.
+        assert 0 <= site["offset"] - other["offset"] <= (7 if site["at"] == "MarkBufferDirtyHint" else 0)
 
 
 def places(settings: Mapping[str, Any]) -> list[tuple[Any, ...]]:

@@ -19,7 +19,9 @@ from bufferlab.engines.postgres.learning import LESSON
 from bufferlab.engines.servers.builds import Build
 from bufferlab.engines.servers.lesson import Counted, Lesson, Page
 from bufferlab.learn import candidates, proof
-from bufferlab.learn.proof import Edge, Listed, Proof, Records
+from bufferlab.learn.proof import Proof
+from bufferlab.learn.records import Records
+from bufferlab.learn.windows import Edge, Listed
 from bufferlab.results.trace_words import page_trace_words
 
 WORDS = page_trace_words()
@@ -478,7 +480,7 @@ def of_15(server: Server) -> Server:
     counter."""
 
     def counted(edge: Edge) -> Edge:
-        get, read, create, _ = edge.counted
+        get, read, create, _ = edge.counted[:4]
         assert create is not None
         return replace(edge, counted=Counted(get + create, read + create, None, None))
 
@@ -499,7 +501,7 @@ def test_up_to_15_growth_is_counted_as_a_get_and_a_read(server: Server) -> None:
 
 def test_up_to_15_the_counts_of_a_dropped_table_may_be_lost_and_later_ones_not(server: Server) -> None:
     name, edge = server.edges[-1]
-    get, read, create, evict = edge.counted
+    get, read, create, evict = edge.counted[:4]
     lost = replace(
         server, edges=[*server.edges[:-1], (name, replace(edge, counted=Counted(get - 90, read - 90, create, evict)))]
     )

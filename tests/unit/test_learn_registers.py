@@ -14,8 +14,8 @@ import pytest
 
 from bufferlab.engines.servers import learnt
 from bufferlab.engines.servers.lesson import Page
-from bufferlab.learn import proof, recording, registers
-from bufferlab.learn.proof import Records
+from bufferlab.learn import recording, registers, windows
+from bufferlab.learn.records import Records
 from bufferlab.results.trace_words import page_trace_words
 
 DTYPE = np.dtype(list(page_trace_words().record))
@@ -90,7 +90,7 @@ def found(
     host = Host(passed, share)
     for name in ("attached", "recorded"):
         monkeypatch.setattr(recording, name, getattr(host, name))
-    monkeypatch.setattr(proof, "mixed", host.mixed)
+    monkeypatch.setattr(windows, "mixed", host.mixed)
     monkeypatch.setattr(registers, "_resident", host.resident)
     lesson = SimpleNamespace(settings=lambda build: {})
     place: Any = SimpleNamespace(folder=Path("/"), lesson=lesson, build=None, server=host.server)

@@ -36,6 +36,10 @@ SETTINGS: dict[str, Any] = {
         *({**SITE, "kinds": [kind]} for kind in ("get", "create")),
     ],
 }
+WRITES = [{**SITE, "at": at, "kinds": [kind], "offset": offset}
+          for at, kind, offset in (("MarkBufferDirty", "dirty", 1), ("MarkBufferDirtyHint", "dirty", 2),
+                                   ("FlushBuffer", "write", 3))]  # fmt: skip
+SETTINGS_WITH_WRITES: dict[str, Any] = {**SETTINGS, "site": [*SETTINGS["site"], *WRITES]}
 FETCH_OF_INNODB = ["+0(%r12)", "+4(%r12)", "\\0", "%cx"]
 SITE_OF_INNODB = {**SITE, "at": "buf_page_get_gen", "kinds": ["get"], "fetch": FETCH_OF_INNODB}
 SETTINGS_OF_INNODB: dict[str, Any] = {
@@ -85,6 +89,26 @@ def test_an_entry_that_is_kept_comes_back_as_it_was(cache: Path) -> None:
     assert learnt.read(learnt.store(of_innodb)) == of_innodb
     without_prefetch = {**SETTINGS_OF_INNODB, "site": SETTINGS_OF_INNODB["site"][:-1]}
     assert learnt.read(learnt.store(entry(settings=without_prefetch))).settings == without_prefetch
+
+
+def test_an_entry_of_postgresql_has_the_sites_of_changes_and_of_writes_or_neither(cache: Path) -> None:
+    with_writes = entry(settings=SETTINGS_WITH_WRITES)
+    assert learnt.read(learnt.store(with_writes)) == with_writes
+    for kind in ("dirty", "write"):
+        half = [site for site in SETTINGS_WITH_WRITES["site"] if site["kinds"] != [kind]]
+        with pytest.raises(DataFileError, match="its sites lack a kind"):
+            learnt.store(entry(settings={**SETTINGS, "site": half}))
+    changes = {**SITE_OF_INNODB, "kinds": ["dirty"], "offset": 7}
+    with pytest.raises(DataFileError, match="no kinds"):
+        learnt.store(entry(settings={**SETTINGS_OF_INNODB, "site": [*SETTINGS_OF_INNODB["site"], changes]}))
+
+
+def test_an_entry_of_an_older_version_is_used_as_it_is_and_has_no_writes(cache: Path) -> None:
+    older = entry(rules=1)
+    assert json.loads(older.text())["rules"] == 1
+    assert learnt.read(learnt.store(older)) == older
+    with pytest.raises(DataFileError, match="no kinds"):
+        learnt.store(entry(rules=1, settings=SETTINGS_WITH_WRITES))
 
 
 def of_mariadb(**other: Any) -> dict[str, Any]:
@@ -148,11 +172,12 @@ def changed(document: Any, at: tuple[Any, ...], value: Any) -> Any:
 
 
 DOCUMENT = json.loads(entry().text())
+DOCUMENT_WITH_WRITES = json.loads(entry(settings=SETTINGS_WITH_WRITES).text())
 DOCUMENT_OF_MARIADB = json.loads(entry(server="MariaDB 11.8.9", settings=SETTINGS_OF_MARIADB).text())
 DOCUMENT_OF_INNODB = json.loads(entry(server="MySQL 5.7.22", settings=SETTINGS_OF_INNODB).text())
 
 
-KINDS = {"get", "get_if_in_pool", "read", "create", "evict", "prefetch"}
+KINDS = {"get", "get_if_in_pool", "read", "create", "evict", "prefetch", "dirty", "write"}
 
 
 def is_of_the_form(found: LearntEntry) -> bool:
@@ -176,7 +201,12 @@ def changes_of(document: Any) -> st.SearchStrategy[tuple[Any, list[tuple[tuple[A
     return st.tuples(st.just(document), st.lists(one, min_size=1, max_size=3))
 
 
-@given(changes_of(DOCUMENT) | changes_of(DOCUMENT_OF_INNODB) | changes_of(DOCUMENT_OF_MARIADB))
+@given(
+    changes_of(DOCUMENT)
+    | changes_of(DOCUMENT_WITH_WRITES)
+    | changes_of(DOCUMENT_OF_INNODB)
+    | changes_of(DOCUMENT_OF_MARIADB)
+)
 def test_a_changed_file_is_an_entry_of_the_right_form_or_refused(
     tmp_path_factory: pytest.TempPathFactory, drawn: tuple[Any, list[tuple[tuple[Any, ...], Any]]]
 ) -> None:
@@ -221,7 +251,9 @@ def test_a_damaged_file_is_refused(tmp_path_factory: pytest.TempPathFactory, dam
     ("at", "value", "why"),
     [
         (("format",), "x", "of another program"),
-        (("rules",), 2, "rules of another version"),
+        (("rules",), 3, "rules of another version"),
+        (("rules",), 0, "rules of another version"),
+        (("rules",), True, "rules of another version"),
         (("server",), "\x1b[2J", "no server"),
         (("text_sha256",), "AB" * 32, "no build"),
         (("settings", "fields"), [], "other fields than a record"),

@@ -1,4 +1,4 @@
-"""`bufferlab learn`: finds the places in an unknown build's code that get, read, make and evict pages."""
+"""`bufferlab learn`: finds where an unknown build's code gets, reads, makes, evicts and writes pages."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from bufferlab.engines.servers.builds import Build
     from bufferlab.engines.servers.learnt import LearntEntry
     from bufferlab.learn.learning import Learnt
+    from bufferlab.learn.written import Written
 
 _REFUSED = 1
 
@@ -38,13 +39,15 @@ _REFUSED = 1
 def command(
     binary: Path | None, pid: int | None, save: Path | None, source: Path | None, shows: bool, as_json: bool
 ) -> int:
-    """Learn where a build of a server gets, reads, makes and evicts pages, so that it can be traced.
+    """Learn where a build of a server gets, reads, makes, evicts and writes pages, so that it can be traced.
 
     BINARY is the program `postgres`, `mysqld` or `mariadbd`, or its folder. A copy of it runs privately
     for some seconds, a minute at most, as an unprivileged user and at idle priority, in less than
     512 MiB of memory and 1 GiB of disk. A MariaDB that names no function takes minutes, and root. The
     recorded accesses must equal the server's own counters, and the pool that follows from them must be
-    the one that the server lists; else nothing is kept, and the exit code is 1. A server in use is
+    the one that the server lists; else nothing is kept, and the exit code is 1. On PostgreSQL the
+    recorded changes and writes of pages are checked, too; if they disagree, the build is learnt
+    without them, with the reason, and predictions of it have no writes. A server in use is
     never touched: of the process of --pid bufferlab only copies the program, even if another file
     has the program's path by now.
 
@@ -129,6 +132,12 @@ def _text(outcome: Learnt, program: Path | None, *, is_kept: bool) -> str:
         for one in proof.compared
     ]
     rows += [
+        [proof.by, one.window, _written_by(proof.written), f"{one.recorded:,}", f"{one.counted:,}"]
+        for proof in outcome.proofs
+        if proof.written
+        for one in proof.written.compared
+    ]
+    rows += [
         [
             proof.by,
             "at the end",
@@ -149,9 +158,15 @@ def _text(outcome: Learnt, program: Path | None, *, is_kept: bool) -> str:
     if (numbers >= (look.OLDEST,) or not of_postgres) and learning.serves_root(outcome, program):
         uses.append("root's advise --tier full")
     found = f"{table}\n\n{name} was learnt in {outcome.seconds:.0f} s"
-    if not is_kept:
-        return f"{found}."
-    return f"{found} and is known on this host." + (f"\nIt serves {listing(uses)}." if uses else "")
+    found += " and is known on this host." if is_kept else "."
+    if outcome.without_writes:
+        lacking = "Its traces hold no changed and no written pages, so predictions of it have no writes"
+        found += f"\n{lacking}: {outcome.without_writes}."
+    return found + (f"\nIt serves {listing(uses)}." if uses and is_kept else "")
+
+
+def _written_by(written: Written) -> str:
+    return "written by checkpoints" if written.of_checkpoints_alone else "written"
 
 
 def _toml(entry: LearntEntry) -> str:

@@ -10,19 +10,23 @@ from typing import Any
 from bufferlab.engines.native import ask_host, native
 from bufferlab.engines.servers import learnt
 from bufferlab.engines.servers.lesson import Lesson
+from bufferlab.engines.servers.page_sites import WRITES
 from bufferlab.errors import EnvironmentLackingError
 
 _OF_ENTRY = ("at", "kinds", "offset", "byte", "fetch")
 _HASH_INDEX = "btr_search_guess_on_hash"
 _UNKNOWN = "this build cannot be learnt"
+WITHOUT_WRITES = "without_writes"
+"""The key of the reason why a candidate has no sites of changed and written pages."""
 
 
 def proposed(binary: Path, original: Path, lesson: Lesson) -> dict[str, Any]:
     """Return the settings of a candidate entry; it may contain too many eviction sites.
 
     `binary` is the copy of `original`, which errors name. A site has question marks if the register of its page number
-    is unknown. Raises EnvironmentLackingError if no site was found for a kind of access, or if the register of another
-    value is unknown.
+    is unknown. If a build of PostgreSQL shows no sites of changed and written pages, the key `without_writes` has the
+    reason. Raises EnvironmentLackingError if no site was found for another kind of access, or if the register of
+    another value is unknown.
     """
     told = json.loads(ask_host(_UNKNOWN, lambda: native().page_site_proposals(str(binary))))
     sites = []
@@ -41,7 +45,8 @@ def proposed(binary: Path, original: Path, lesson: Lesson) -> dict[str, Any]:
         what = f"{_UNKNOWN}: where {unknown[0]} keeps a value is not known"
         raise EnvironmentLackingError(what, str(original), "use another build of this version")
     modes = {"modes_if_in_pool": told["modes_if_in_pool"]} if told["modes_if_in_pool"] else {}
-    return {"fields": told["fields"], **modes, "cost_shown": False, "site": sites}
+    why = {WITHOUT_WRITES: told["without_writes"]} if told["without_writes"] else {}
+    return {"fields": told["fields"], **modes, "cost_shown": False, "site": sites, **why}
 
 
 def is_unknown(site: Mapping[str, Any]) -> bool:
@@ -57,6 +62,11 @@ def without_unknown(settings: Mapping[str, Any]) -> dict[str, Any]:
 def without_hash_index(settings: Mapping[str, Any]) -> dict[str, Any]:
     """Return settings without the probe sites of gets through the adaptive hash index."""
     return {**settings, "site": [site for site in settings["site"] if not site.get("hash_index")]}
+
+
+def without_writes(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return settings without the probe sites of changed and written pages."""
+    return {**settings, "site": [site for site in settings["site"] if not WRITES & {*site["kinds"]}]}
 
 
 def with_evictions(settings: Mapping[str, Any], victims: set[int]) -> dict[str, Any]:

@@ -24,9 +24,9 @@ from bufferlab.engines.servers.data_folder import DATABASE
 from bufferlab.engines.servers.lesson import Counted, Page
 from bufferlab.engines.servers.private_server import PrivateServer
 from bufferlab.errors import EnvironmentLackingError
-from bufferlab.learn import proof, recording
+from bufferlab.learn import recording, windows
 from bufferlab.learn.private_copy import PrivateCopy
-from bufferlab.learn.proof import Records
+from bufferlab.learn.records import Records
 from bufferlab.learn.registers import REGISTERS
 
 _UNKNOWN = "this build cannot be learnt"
@@ -151,7 +151,7 @@ def found(place: PrivateCopy, told: Mapping[str, Any], say: Callable[[str], None
     off = {"innodb_adaptive_hash_index": "OFF"}
     say(f"counting how often {len(told['entries'])} functions and {len(told['calls'])} calls are passed")
     with place.server({**place.lesson.settings(place.build), **off}) as server:
-        proof.mixed(server, place.lesson, 1, _STATEMENTS)
+        windows.mixed(server, place.lesson, 1, _STATEMENTS)
         search = _Search(place, server, told["fields"])
         entries, calls = list(told["entries"]), list(told["calls"])
         of_entries = search.tally(entries, _fetch(width, "%di"))
@@ -229,7 +229,7 @@ class _Search:
         """Run a load in phases; yield after each phase."""
         lesson = self.place.lesson
         self.seed += 1
-        proof.mixed(self.server, lesson, self.seed, _STATEMENTS)
+        windows.mixed(self.server, lesson, self.seed, _STATEMENTS)
         yield
         for act in (lesson.scan, lambda connection: lesson.grow_and_drop(connection, self.seed)):
             with closing(self.server.connect(DATABASE, patient=True)) as connection:
@@ -252,11 +252,11 @@ class _Search:
         return records
 
     def _phases(self, sites: Sequence[Mapping[str, Any]]) -> _Tally:
-        edges: list[proof.Edge] = []
+        edges: list[windows.Edge] = []
 
         def load() -> None:
-            edges.append(proof.edge(self.server, self.place))
-            edges.extend(proof.edge(self.server, self.place) for _ in self._load())
+            edges.append(windows.edge(self.server, self.place))
+            edges.extend(windows.edge(self.server, self.place) for _ in self._load())
 
         records = self._recorded(sites, load)
         rises, passed = [], [[0] * (len(edges) - 1) for _ in sites]
@@ -271,7 +271,7 @@ class _Search:
     def getters(self, told: Mapping[str, Any], fixed: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
         """Return the probe sites of gets, without those that no load executes."""
         getters = [_Getter(one) for one in told["getters"]]
-        proof.mixed(self.server, self.place.lesson, 1, _STATEMENTS)
+        windows.mixed(self.server, self.place.lesson, 1, _STATEMENTS)
         addresses = max((len(one["registers"]) for each in getters for one in each.told["before"]), default=0)
         for name in REGISTERS:
             self._round(getters, fixed, lambda one, name=name: f"%{name}")  # type: ignore[misc]

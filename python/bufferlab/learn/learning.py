@@ -6,10 +6,11 @@ The recorders are code inside the server, and the kernel's probes ("links"). A p
 from __future__ import annotations
 
 import os
+import re
 import secrets
 import shutil
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,7 +25,7 @@ from bufferlab.engines.servers.builds import Build
 from bufferlab.engines.servers.client import ServerError
 from bufferlab.engines.servers.learnt import LearntEntry
 from bufferlab.engines.servers.lesson import Lesson
-from bufferlab.errors import BufferlabError, EnvironmentLackingError, SpecError
+from bufferlab.errors import BufferlabError, EnvironmentLackingError, Interrupted, SpecError
 from bufferlab.learn import candidates, experiment, private_copy, proof, recording, registers
 from bufferlab.learn.private_copy import PrivateCopy
 from bufferlab.learn.proof import Proof
@@ -45,6 +46,8 @@ class Learnt:
     entry: LearntEntry
     proofs: tuple[Proof, ...]
     seconds: float
+    without_writes: str | None = None
+    """The reason why the entry has no sites of changed and written pages; None if it has, or for InnoDB."""
 
     @property
     def wrong(self) -> list[str]:
@@ -108,17 +111,18 @@ def _learnt(build: Build, work: Path, say: Say, started: float, program: Path | 
         # The original may be replaced while the build is learnt.
         links = recording.links_work()
         proposal, tries = _proposed(copy, build, lesson, links)
+        unshown = proposal.pop(candidates.WITHOUT_WRITES, None)
         digest = page_sites.text_sha256(copy.binary)
         say(f"making a private server of {name} from a copy of its programs")
         place = private_copy.made(family, copy, build.binary, folder, lambda event: None)
         proposals = experiment.found(place, tries, say) if tries else [_with_registers(place, proposal, links, say)]
-        settings, proofs = _first_proved(place, proposals, links, say)
+        settings, proofs, unproved = _first_proved(place, proposals, links, say)
     wrong = [one for each in proofs for one in each.wrong]
     by = [] if wrong else [one.by for one in proofs]
     told = {"by": by, "when": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
             "settings": recording.server_settings(place, settings), "runs": [one.told() for one in proofs]}  # fmt: skip
     entry = LearntEntry(name, digest, settings, told)
-    return Learnt(build, entry, tuple(proofs), time.monotonic() - started)
+    return Learnt(build, entry, tuple(proofs), time.monotonic() - started, unshown or unproved)
 
 
 def _proposed(copy: Build, build: Build, lesson: Lesson, links: bool) -> tuple[dict[str, Any], dict[str, Any] | None]:
@@ -144,38 +148,67 @@ def _with_registers(place: PrivateCopy, settings: dict[str, Any], links: bool, s
         settings = registers.found(place, settings) if links else candidates.without_unknown(settings)
     if sum(site["kinds"] == ["evict"] for site in settings["site"]) > 1:
         say("recording which evictions are for want of room")
-        records, edges = recording.inside(place, settings, 1)
+        # Sites of changed and written pages come last, so that the others keep their numbers.
+        records, edges = recording.inside(place, candidates.without_writes(settings), 1)
         settings = candidates.with_evictions(settings, records.victims(settings["site"], edges))
     return settings
 
 
-def _first_proved(
-    place: PrivateCopy, proposals: Sequence[dict[str, Any]], links: bool, say: Say
-) -> tuple[dict[str, Any], list[Proof]]:
+_Tried = tuple[dict[str, Any], list[Proof], str | None]
+"""Settings, their proofs, and the reason why sites of changed and written pages were left out; None if none were."""
+
+
+def _first_proved(place: PrivateCopy, proposals: Sequence[dict[str, Any]], links: bool, say: Say) -> _Tried:
     """Return the first proposal that is proved, with its proofs; if none is proved, the last one with its proofs."""
     for settings in proposals:
-        proofs = _proofs(place, settings, links, say)
-        if proofs[-1].wrong and (further := candidates.without_hash_index(settings)) != settings:
+        tried = _tried(place, settings, links, say)
+        if tried[1][-1].wrong and (further := candidates.without_hash_index(settings)) != settings:
             say("once more without the adaptive hash index")
-            settings, proofs = further, _proofs(place, further, links, say)
-        if not proofs[-1].wrong:
+            tried = _tried(place, further, links, say)
+        if not tried[1][-1].wrong:
             break
-    return settings, proofs
+    return tried
 
 
-def _proofs(place: PrivateCopy, settings: Mapping[str, Any], links: bool, say: Say) -> list[Proof]:
+def _tried(place: PrivateCopy, settings: dict[str, Any], links: bool, say: Say) -> _Tried:
     """Prove sites by each recorder, up to the first that disagrees. The kernel's probes come first where they work.
 
-    At a wrong address the kernel's probes do no harm, while code inside the server would break it.
+    At a wrong address the kernel's probes do no harm, while code inside the server would break it. Only code inside
+    records changed and written pages. If their sites are not proved, the others are, without them.
     """
     proofs, about = [], (place.lesson, place.build)
     if links:
         say("comparing by the kernel's links")
         proofs.append(proof.proved("links", *recording.by_links(place, settings, 2), *about, is_empty=False))
-    if not any(one.wrong for one in proofs):
-        say("comparing by code in the server")
-        proofs.append(proof.proved("inside", *recording.inside(place, settings, 3), *about, is_empty=True))
-    return proofs
+    if any(one.wrong for one in proofs):
+        return settings, proofs, None
+    say("comparing by code in the server")
+    fewer = candidates.without_writes(settings)
+    why = None
+    if fewer != settings:
+        found, why = _with_writes(place, settings)
+        if found:
+            return settings, [*proofs, found], None
+        say(f"once more without changed and written pages: {why}")
+    found = proof.proved("inside", *recording.inside(place, fewer, 3), *about, is_empty=True)
+    return fewer, [*proofs, found], why
+
+
+def _with_writes(place: PrivateCopy, settings: dict[str, Any]) -> tuple[Proof | None, str | None]:
+    """Prove all sites by code in the server; return the proof, or None and the first thing that disagrees."""
+    try:
+        records, edges = recording.inside(place, settings, 3)
+    except (BufferlabError, ServerError, OSError) as error:  # At a wrong place the server may have ended.
+        if isinstance(error, Interrupted) or isinstance(error.__cause__, Interrupted):
+            raise
+        why = re.split("[;\n]", error.what if isinstance(error, BufferlabError) else str(error))[0]
+        with place.server(recording.server_settings(place, settings)):
+            pass  # It repairs the data now, so that the next server begins with an empty pool.
+        return None, f"with their sites, the private server failed: {why}"
+    found = proof.proved("inside", records, edges, place.lesson, place.build, is_empty=True, with_writes=True)
+    assert found.written
+    disagrees = [*found.wrong, *found.written.wrong]
+    return (None, disagrees[0]) if disagrees else (found, None)
 
 
 def workplace() -> Path:
@@ -283,5 +316,6 @@ def told(outcome: Learnt) -> dict[str, Any]:
         "seconds": outcome.seconds,
         "proved_by": list(outcome.entry.proof["by"]),
         "wrong": outcome.wrong,
+        "without_writes": outcome.without_writes,
         "proofs": outcome.proofs,
     }

@@ -1,16 +1,13 @@
 """Compares the accesses recorded at a build's sites with the server's own counters and its list of resident pages.
 
 Counters cannot reveal a wrong register, but the list can: the pool derived from the recorded reads, creations and
-evictions must equal the pool that the server lists. Measuring windows begin and end while no session works.
+evictions must equal the pool that the server lists.
 """
 
 from __future__ import annotations
 
-import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing, contextmanager
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from itertools import pairwise
 from typing import Any, Literal
@@ -18,25 +15,15 @@ from typing import Any, Literal
 import numpy as np
 
 from bufferlab.engines.servers.builds import Build
-from bufferlab.engines.servers.client import Client
-from bufferlab.engines.servers.data_folder import DATABASE
-from bufferlab.engines.servers.lesson import WITH_DROP, Counted, Lesson, Page
-from bufferlab.engines.servers.private_server import PrivateServer
-from bufferlab.learn.private_copy import PrivateCopy
+from bufferlab.engines.servers.lesson import CHECKPOINT, SCAN, Lesson
+from bufferlab.learn.records import Compared, Records, number_of
+from bufferlab.learn.windows import Edge
+from bufferlab.learn.written import Written, written
 from bufferlab.results.trace_words import page_trace_words
 from bufferlab.units import format_percent
 
 Recorder = Literal["inside", "links"]
 
-_SESSIONS, _STATEMENTS = 3, 900
-_OFF: Mapping[str, float] = {"get": 0.001, "get_if_in_pool": 0.001, "read": 0.001, "create": 0.01, "evict": 0.002}
-"""The largest relative difference between a recorded and a counted number, by kind; in trials all were equal."""
-_LOST: Mapping[str, float] = {"get_if_in_pool": 0.005}
-"""The fraction of gets that the server's counter may miss.
-
-MySQL before 9 raises its counter without a lock, so simultaneous increments get lost (0.19 % of three sessions' gets on
-an idle host of two processors).
-"""
 _CAME_AGAIN = 0.002
 """The largest fraction of reads and creations whose page is already in the pool according to the trace."""
 _ABSENT = 0.002
@@ -46,68 +33,10 @@ _RINGS = 0.9
 
 The new session of a scan reads the catalogue without a ring: on PostgreSQL 19rc1 these were 5.1 % of 1,900 reads.
 """
-_QUIET_SECONDS = 30.0
 _COMES = ("read", "create")
 """The kinds of accesses that bring a page into the pool."""
 _RING, _NO_RING, _BULK_READ = 12, 4, 8
 """The bits for the ring in the column `latch`, and two of their values (crates/bufferlab-model/src/trace.rs)."""
-
-
-@dataclass(frozen=True)
-class Listed:
-    """The server's list of resident pages, and when it was read."""
-
-    begun_ns: int
-    """The time just before the query for the list, on the monotonic clock."""
-    ended_ns: int
-    """The time just after the answer."""
-    pages: frozenset[Page]
-    objects: frozenset[int] | None
-    """The numbers of the existing objects; None if evictions of dropped objects' pages are recorded like others."""
-    nameless: int = 0
-    """The number of other pages in the pool that the list does not identify."""
-
-
-@dataclass(frozen=True)
-class Edge:
-    """A moment at which no session worked, with the counters (and pages) that our session read then."""
-
-    begun_ns: int
-    """The earliest time, on the monotonic clock, to which the counters may belong."""
-    ended_ns: int
-    """The latest such time. From PostgreSQL 15 on both are equal: a session publishes its counts on request."""
-    counted: Counted
-    listed: Listed | None = None
-    """The resident pages; None if they were not queried."""
-
-
-@dataclass(frozen=True)
-class Compared:
-    """The recorded and the counted number of one kind of access in one window."""
-
-    window: str
-    kind: str
-    recorded: int
-    """The accesses recorded between our two sessions at the window's edges."""
-    recorded_at_most: int
-    """The same, plus the accesses of these two sessions."""
-    counted: int
-    unlisted: int = 0
-    """The pages in the pool at the beginning that the server did not list.
-
-    Their creation looks like that of a new page.
-    """
-
-    @property
-    def wrong(self) -> str | None:
-        """Return a sentence on how far recorded and counted numbers differ; None if they agree."""
-        kinds = self.kind.split(" + ")
-        off = 1 + max(_OFF[kind] for kind in kinds) * self.counted
-        lost = max(_LOST.get(kind, 0.0) for kind in kinds) * self.counted
-        unlisted = self.unlisted if kinds == ["create"] else 0
-        if self.recorded - off - lost - unlisted <= self.counted <= self.recorded_at_most + off:
-            return None
-        return f"{self.window}: {self.recorded:,} of kind {self.kind} were recorded, and {self.counted:,} counted"
 
 
 @dataclass(frozen=True)
@@ -135,110 +64,29 @@ class Proof:
     absent: int = 0
     """Gets without a read of pages that were not in the pool, according to the trace."""
     wrong: list[str] = field(default_factory=list)
-    """Sentences on everything that disagrees; empty for a proved build."""
+    """Sentences on everything that disagrees, except changed and written pages; empty for a proved build."""
+    written: Written | None = None
+    """The comparisons of changed and written pages; None if the run has no sites for them."""
 
     def told(self) -> dict[str, Any]:
         """Return the comparisons as a dictionary for an entry."""
         return asdict(self)
 
 
-@contextmanager
-def _session(server: PrivateServer) -> Iterator[Client]:
-    with closing(server.connect(DATABASE, patient=True)) as connection:
-        yield connection
-
-
-def edge(server: PrivateServer, place: PrivateCopy, *, with_pool: bool = False) -> Edge:
-    """Wait until no other session is left, and read the counters; with `with_pool`, also the resident pages.
-
-    Raises EnvironmentLackingError if sessions do not end.
-    """
-    begun_ns, listed = time.monotonic_ns(), None
-    with _session(server) as connection:
-        place.lesson.wait_until_alone(connection, str(server.home), _QUIET_SECONDS)
-        if with_pool:
-            listed = _listed(connection, place.lesson)
-        settled = place.lesson.settled(connection, place.build, begun_ns)
-    return Edge(*settled, listed)
-
-
-def _listed(connection: Client, lesson: Lesson) -> Listed:
-    connection.allow_bytes(64 << 20)
-    # The first query reads the catalogue, which changes the pool, so its answer is not used.
-    lesson.resident(connection)
-    objects = lesson.objects(connection)
-    begun_ns = time.monotonic_ns()
-    pages, nameless = lesson.listing(connection)
-    return Listed(begun_ns, time.monotonic_ns(), frozenset(pages), objects, nameless)
-
-
-def worked(server: PrivateServer, place: PrivateCopy, seed: int) -> list[tuple[str, Edge]]:
-    """Run the load of all windows of a proof; return their edges, each with the name of the window that it ends."""
-    lesson = place.lesson
-    edges = [("start", edge(server, place, with_pool=True))]
-    mixed(server, lesson, seed)
-    edges.append(("mixed load", edge(server, place)))
-    with _session(server) as connection:
-        lesson.scan(connection)
-    edges.append(("scan", edge(server, place)))
-    with _session(server) as connection:
-        lesson.grow_and_drop(connection, seed)
-    mixed(server, lesson, seed + 1000)
-    edges.append((WITH_DROP, edge(server, place, with_pool=True)))
-    return edges
-
-
-def mixed(server: PrivateServer, lesson: Lesson, seed: int, statements: int = _STATEMENTS) -> None:
-    """Run several sessions concurrently, each with this number of statements."""
-
-    def one(number: int) -> None:
-        with _session(server) as connection:
-            lesson.work(connection, 100 * seed + number, statements)
-
-    with ThreadPoolExecutor(_SESSIONS) as pool:
-        list(pool.map(one, range(_SESSIONS)))
-
-
-class Records:
-    """The records of a trace, with the page of each."""
-
-    def __init__(
-        self, records: np.ndarray[Any, Any], relations: Sequence[Sequence[int]], uncounted: Sequence[int] = ()
-    ) -> None:
-        """`relations` has (tablespace, database, relation, fork) of each object, by the object's number.
-
-        `uncounted` has the numbers of the sites whose accesses the server does not count.
-        """
-        self.records, self.relations, self.uncounted = records, [tuple(one) for one in relations], uncounted
-
-    def pages(self, records: np.ndarray[Any, Any]) -> list[Page]:
-        """Return the page of each of these records."""
-        names = self.relations or None
-        objects, pages = records["object"].tolist(), records["page"].tolist()
-        return [(*(names[thing] if names else (thing,)), page) for thing, page in zip(objects, pages, strict=True)]
-
-    def between(self, first_ns: int, last_ns: int) -> np.ndarray[Any, Any]:
-        """Return the records between two times on the monotonic clock."""
-        first, end = np.searchsorted(self.records["t_ns"], np.asarray([first_ns, last_ns], np.uint64))
-        return self.records[int(first) : int(end)]
-
-    def counted(self, records: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-        """Return those of the records that the server counts."""
-        return records[~np.isin(records["site"], self.uncounted)]
-
-    def victims(self, sites: Sequence[Mapping[str, Any]], edges: Sequence[tuple[str, Edge]]) -> set[int]:
-        """Return the numbers of the eviction sites that were executed by a load without DROP."""
-        before, after = edges[0][1], edges[2][1]
-        passed = np.unique(self.between(before.begun_ns, after.ended_ns)["site"])
-        return {int(number) for number in passed if sites[int(number)]["kinds"] == ["evict"]}
-
-
 def proved(
-    by: Recorder, records: Records, edges: Sequence[tuple[str, Edge]], lesson: Lesson, build: Build, *, is_empty: bool
+    by: Recorder,
+    records: Records,
+    edges: Sequence[tuple[str, Edge]],
+    lesson: Lesson,
+    build: Build,
+    *,
+    is_empty: bool,
+    with_writes: bool = False,
 ) -> Proof:
     """Compare the records of a run with the server; return the proof.
 
-    `is_empty` is True if the recorder was on from the server's start, so that the pool began empty.
+    `is_empty` is True if the recorder was on from the server's start, so that the pool began empty. `with_writes` is
+    True if the sites of changed and written pages were recorded, too, from the server's start.
     """
     proof = Proof(by)
     _follow(records, edges, proof, lesson, is_empty=is_empty)
@@ -250,27 +98,24 @@ def proved(
         for kinds in lesson.compared(build, name):
             now, then = getattr(after.counted, kinds[0]), getattr(before.counted, kinds[0])
             if now is not None:
-                told = (_number(records.counted(inside), kinds), _number(records.counted(around), kinds), now - then)
-                proof.compared.append(Compared(name, " + ".join(kinds), *told, unlisted))
-        if lesson.has_rings:
+                recorded, at_most = (number_of(records.counted(rows), kinds) for rows in (inside, around))
+                proof.compared.append(Compared(name, " + ".join(kinds), recorded, at_most, now - then, unlisted))
+        if lesson.has_rings and name != CHECKPOINT:  # In this window only new sessions get pages.
             _rings(name, inside, proof)
     whole = records.between(edges[0][1].ended_ns, edges[-1][1].begun_ns)
     for kind, least in lesson.least_recorded.items():
-        if (found := _number(whole, (kind,))) < least:
+        if (found := number_of(whole, (kind,))) < least:
             proof.wrong.append(f"{found:,} of kind {kind} were recorded, which is too few to judge")
     proof.wrong.extend(one.wrong for one in proof.compared if one.wrong)
+    if with_writes:
+        proof.written = written(records, edges, lesson, build)
     return proof
-
-
-def _number(records: np.ndarray[Any, Any], kinds: Sequence[str]) -> int:
-    names = page_trace_words().kinds
-    return int(np.isin(records["kind"], [names.index(kind) for kind in kinds]).sum())
 
 
 def _rings(window: str, records: np.ndarray[Any, Any], proof: Proof) -> None:
     """Report a window in which too few accesses show the buffer ring that they should use."""
     # A scan also gets catalogue pages.
-    is_scan = window == "scan"
+    is_scan = window == SCAN
     wanted, what = (_BULK_READ, "the ring of a scan") if is_scan else (_NO_RING, "that they have no ring")
     for kind in ["read"] if is_scan else ["get", "read"]:
         found = records[records["kind"] == page_trace_words().kinds.index(kind)]

@@ -13,15 +13,15 @@ from bufferlab.engines.native import native
 from bufferlab.engines.servers.page_sites import PageSites, Recording
 from bufferlab.engines.servers.private_server import PrivateServer
 from bufferlab.errors import EnvironmentLackingError
-from bufferlab.learn import proof
+from bufferlab.learn import windows
 from bufferlab.learn.private_copy import PrivateCopy
-from bufferlab.learn.proof import Records
+from bufferlab.learn.records import Records
 from bufferlab.live import live_trace
 from bufferlab.live.live_trace import LiveTrace
 from bufferlab.results.trace_words import page_trace_words
 
 _SPOOL_BYTES = 64 << 20
-Windows = tuple[Records, list[tuple[str, proof.Edge]]]
+Windows = tuple[Records, list[tuple[str, windows.Edge]]]
 """The records, and the edges of the windows, each with the name of the window that it ends."""
 
 
@@ -52,7 +52,7 @@ def inside(place: PrivateCopy, settings: Mapping[str, Any], seed: int) -> Window
     trace = Recording(_sites(settings), place.build, asked, lambda event: None)
     try:
         with place.server(server_settings(place, settings), trace) as server:
-            edges = proof.worked(server, place, seed)
+            edges = windows.worked(server, place, seed)
         told = trace.added_to({"recorded": {"page_trace": {}}})["recorded"]["page_trace"]
     finally:
         trace.close()
@@ -63,7 +63,7 @@ def by_links(place: PrivateCopy, settings: Mapping[str, Any], seed: int) -> Wind
     """Record a running server by the kernel's probes, as `advise` attaches them; return records and windows' edges."""
     spool = place.folder / f"records-{seed}"
     with place.server(server_settings(place, settings)) as server, attached(place, server, settings, spool) as trace:
-        edges = proof.worked(server, place, seed)
+        edges = windows.worked(server, place, seed)
         return _records(spool, trace.finish(), settings), edges
 
 

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from bufferlab.engines.servers.data_folder import DATABASE
 from bufferlab.engines.servers.lesson import Page
 from bufferlab.engines.servers.private_server import PrivateServer
-from bufferlab.learn import candidates, proof, recording
+from bufferlab.learn import candidates, recording, windows
 from bufferlab.learn.private_copy import PrivateCopy
 
 _STATEMENTS = 120
@@ -51,7 +51,7 @@ def found(place: PrivateCopy, settings: Mapping[str, Any]) -> dict[str, Any]:
     """
     named: list[tuple[int, _Try]] = []
     with place.server(place.lesson.settings(place.build)) as server:
-        proof.mixed(server, place.lesson, 1, _STATEMENTS)
+        windows.mixed(server, place.lesson, 1, _STATEMENTS)
         for number, tries in enumerate(_rounds(settings)):
             tried = _tried(place, server, settings, tries, number)
             passed = {one.site: count for one, count, _ in tried if one.rank[0] == 0}
@@ -118,9 +118,9 @@ def _tried(
     tried = {**settings, "site": sites}
     with recording.attached(place, server, tried, spool) as trace:
         pages = _resident(place, server)
-        proof.mixed(server, place.lesson, 2 + number, _STATEMENTS)
+        windows.mixed(server, place.lesson, 2 + number, _STATEMENTS)
         if any(each["kinds"] == _FREED for each in sites):
-            proof.edge(server, place)  # Purge frees pages after the load.
+            windows.edge(server, place)  # Purge frees pages after the load.
         pages |= _resident(place, server)
         records = recording.recorded(spool, trace, tried)
     hits: dict[int, list[bool]] = defaultdict(list)

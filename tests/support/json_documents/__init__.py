@@ -19,6 +19,7 @@ from bufferlab.errors import Problem
 from bufferlab.execute.data.leftovers import Leftover
 from bufferlab.knob import Knob
 from bufferlab.learn.proof import Proof, Recorder
+from bufferlab.learn.written import Written
 from bufferlab.live.advise import Advice
 from bufferlab.live.look_result import Seen
 from bufferlab.plan import SweepCost
@@ -53,7 +54,7 @@ class LearntPlace(Document):
 class LearntSite(LearntPlace):
     at: str
     """The name of the function, or a question mark."""
-    kinds: list[Literal["get", "read", "create", "evict"]]
+    kinds: list[Literal["get", "read", "create", "evict", "dirty", "write"]]
     fetch: list[str]
     """The place of each field, in the kernel's notation."""
     inside: LearntPlace | None = None
@@ -67,13 +68,20 @@ class LearntSettings(Document):
     site: list[LearntSite]
 
 
+class LearntRun(model_of(Proof)):  # type: ignore[misc]
+    """The comparisons for one run of a private server."""
+
+    written: model_of(Written) | None = None  # type: ignore[valid-type]
+    """The comparisons of changed and written pages; none in entries with rules 1."""
+
+
 class LearntProof(Document):
     by: list[Recorder]
     """What has proved the sites."""
     when: str
     settings: dict[str, str]
     """The settings of the private server."""
-    runs: list[model_of(Proof)]  # type: ignore[valid-type]
+    runs: list[LearntRun]
 
 
 _LEARNT = {
@@ -84,11 +92,12 @@ _LEARNT = {
     "seconds": float,
     "proved_by": list[Recorder],
     "wrong": list[str],
+    "without_writes": str | None,
     "proofs": list[Proof],
 }
 _LEARNT_SITES = {
     "format": Literal["bufferlab-learnt-sites"],
-    "rules": Literal[RULES],
+    "rules": Literal[1, RULES],
     "server": str,
     "text_sha256": str,
     "settings": LearntSettings,

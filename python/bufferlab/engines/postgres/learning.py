@@ -13,12 +13,16 @@ from typing import ClassVar
 from bufferlab.engines.servers.builds import Build
 from bufferlab.engines.servers.client import Client
 from bufferlab.engines.servers.lesson import WITH_DROP, Counted, Lesson, Page, Settled
+from bufferlab.errors import EnvironmentLackingError
 
 ROWS = 60_000
 _FIRST_WITH_IO = 16
 """The first version with pg_stat_io, which counts creations and evictions."""
 _FIRST_TO_PUBLISH = 15
 """The first version that can be asked to publish a session's counts immediately."""
+_FIRST_WITH_OWN_VIEW = 17
+"""The first version that counts checkpoints in pg_stat_checkpointer."""
+_CHECKPOINT_SECONDS = 30.0
 
 
 class PostgresLesson(Lesson):
@@ -27,6 +31,7 @@ class PostgresLesson(Lesson):
     programs = ("postgres", "initdb")
     page_size_bytes = 8192
     has_rings = True
+    has_checkpoints = True
     make: ClassVar = (
         "CREATE TABLE learn_t (id int PRIMARY KEY, v int NOT NULL, filler char(200) NOT NULL)",
         f"INSERT INTO learn_t SELECT i, 0, 'x' FROM generate_series(1, {ROWS}) AS i",
@@ -72,6 +77,20 @@ class PostgresLesson(Lesson):
         )
         connection.ask(f"DROP TABLE learn_d{seed}")
 
+    def checkpoint(self, connection: Client, build: Build) -> None:
+        """Write all dirty pages, and wait until the checkpointer has published its counts, just after its answer."""
+        before, _ = _checkpoints(connection, build.numbers[0])
+        connection.ask("CHECKPOINT")
+        deadline = time.monotonic() + _CHECKPOINT_SECONDS
+        while _checkpoints(connection, build.numbers[0])[0] == before:
+            if time.monotonic() > deadline:
+                raise EnvironmentLackingError("the private server does not count its checkpoint", str(build.binary))
+            time.sleep(0.02)
+
+    def counts_sessions_writes(self, build: Build) -> bool:
+        """Return True from 16 on. Up to 15 the server's count of sessions' writes includes growth and is late."""
+        return build.numbers[0] >= _FIRST_WITH_IO
+
     def others(self, connection: Client) -> int:
         sql = "SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()"
         return int(connection.rows(sql)[0][0])
@@ -116,16 +135,32 @@ class PostgresLesson(Lesson):
 
 
 def _counted(connection: Client, major: int) -> Counted:
-    """Return the counters. Up to 15 `get` and `read` include the pages by which tables and indexes grew."""
-    ((hits, reads),) = connection.rows("SELECT sum(blks_hit), sum(blks_read) FROM pg_stat_database")
-    get, read = int(hits + reads), int(reads)
+    """Return the counters. Up to 15 `get` and `read` include the pages by which tables and indexes grew, and `write`
+    has the writes of checkpoints alone.
+    """
+    columns = "sum(blks_hit), sum(blks_read), sum(tup_inserted) + sum(tup_updated) + sum(tup_deleted)"
+    ((hits, reads, rows),) = connection.rows(f"SELECT {columns} FROM pg_stat_database")
+    get, read, change = int(hits + reads), int(reads), int(rows)
+    _, write = _checkpoints(connection, major)
     if major < _FIRST_WITH_IO:
-        return Counted(get, read, None, None)
+        return Counted(get, read, None, None, write, change)
     # From 18 on an operation may have several pages, and bytes are counted too.
-    columns = "read_bytes) / 8192, sum(extend_bytes) / 8192" if major >= 18 else "reads), sum(extends)"
-    io = f"SELECT sum({columns}, sum(evictions) + sum(reuses) FROM pg_stat_io WHERE object = 'relation'"
-    ((read, create, evict),) = connection.rows(io)
-    return Counted(get, int(read), int(create), int(evict))
+    unit, pages = ("_bytes", " / 8192") if major >= 18 else ("s", "")
+    # A checkpoint's writes are in both views; in its own view they are published together with the checkpoint.
+    by_others = f"CASE WHEN backend_type <> 'checkpointer' THEN write{unit} ELSE 0 END"
+    counts = [f"sum({each}){pages}" for each in (f"read{unit}", f"extend{unit}", by_others)]
+    io = f"SELECT {', '.join(counts)}, sum(evictions) + sum(reuses) FROM pg_stat_io WHERE object = 'relation'"
+    ((read, create, others, evict),) = connection.rows(io)
+    return Counted(get, int(read), int(create), int(evict), write + int(others), change)
+
+
+def _checkpoints(connection: Client, major: int) -> tuple[int, int]:
+    """Return how many checkpoints were asked for, and how many pages checkpoints wrote."""
+    sql = "SELECT checkpoints_req, buffers_checkpoint FROM pg_stat_bgwriter"
+    if major >= _FIRST_WITH_OWN_VIEW:
+        sql = "SELECT num_requested, buffers_written FROM pg_stat_checkpointer"
+    ((asked, written),) = connection.rows(sql)
+    return int(asked), int(written)
 
 
 LESSON = PostgresLesson()

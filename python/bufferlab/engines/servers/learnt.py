@@ -21,8 +21,10 @@ from bufferlab.engines.native import ask_host, native
 from bufferlab.engines.servers.fetched import servers_root
 from bufferlab.errors import DataFileError, EnvironmentLackingError
 
-RULES = 1
-"""The version of the rules by which sites are proposed and proved. An entry of another version is not used."""
+RULES = 2
+"""The version of the rules by which sites are proposed and proved."""
+WRITTEN_SINCE = 2
+"""The first version whose entries may have sites of changed and written pages. Entries of version 1 are still used."""
 WORK = "learning"
 """The folder in the cache in which bufferlab learns builds."""
 _FORMAT = "bufferlab-learnt-sites"
@@ -47,6 +49,8 @@ _ALL_OF_INNODB = (FIELDS_OF_INNODB, FIELDS_OF_MARIADB, FIELDS_WITH_TRANSACTION)
 _IN_POOL = ("get_if_in_pool",)
 _MAY_LACK: tuple[tuple[str, ...], ...] = (("prefetch",), _IN_POOL)
 """The kinds of sites that an entry of InnoDB may omit."""
+_WRITES: tuple[tuple[str, ...], ...] = (("dirty",), ("write",))
+"""The kinds of sites of which an entry of PostgreSQL has both or none."""
 _RECORDERS = {"inside", "links"}
 _PLACE = {"offset", "byte"}
 _SITE = {"at", "kinds", "fetch", *_PLACE}
@@ -70,10 +74,12 @@ class LearntEntry:
     """The entries `fields`, `site` and `cost_shown`, as page_sites.toml has them."""
     proof: Mapping[str, Any]
     """The recorders that proved the sites (`by`: "inside", "links"), the compared counts, and the time."""
+    rules: int = RULES
+    """The version of the rules by which the sites were found."""
 
     def text(self) -> str:
         """Return the entry as JSON, for a file."""
-        told = {"format": _FORMAT, "rules": RULES, "server": self.server, "text_sha256": self.text_sha256,
+        told = {"format": _FORMAT, "rules": self.rules, "server": self.server, "text_sha256": self.text_sha256,
                 "settings": self.settings, "proof": self.proof}  # fmt: skip
         return json.dumps(told, indent=1) + "\n"
 
@@ -122,9 +128,9 @@ def _parsed(text: bytes, path: Path) -> LearntEntry:
         told = json.loads(text) if len(text) <= _MOST_BYTES else None
         if not isinstance(told, dict) or told.get("format") != _FORMAT:
             raise ValueError("it is of another program")
-        if told["rules"] != RULES:
+        if type(told["rules"]) is not int or not 1 <= told["rules"] <= RULES:
             raise ValueError("they were found by the rules of another version")
-        entry = LearntEntry(told["server"], told["text_sha256"], told["settings"], told["proof"])
+        entry = LearntEntry(told["server"], told["text_sha256"], told["settings"], told["proof"], told["rules"])
         _require_form(entry)
         json.dumps(told, allow_nan=False, ensure_ascii=False).encode()  # Else messages could not show it.
     except (ValueError, KeyError, TypeError, RecursionError) as error:
@@ -183,7 +189,7 @@ def _require_form(entry: LearntEntry) -> None:
     kinds = kinds_of(fields)
     if type(sites) is not list or not 0 < len(sites) <= _MOST_SITES:
         raise ValueError(f"it has no sites, or more than {_MOST_SITES}")
-    may_lack = _MAY_LACK if of_innodb else ()
+    may_lack = _MAY_LACK if of_innodb else _WRITES if entry.rules >= WRITTEN_SINCE else ()
     for site in sites:
         if (
             not _SITE <= set(site) <= {*_SITE, *_OF_SITES, *([_IF_FLAG] if _FLAG in fields else [])}
@@ -201,7 +207,9 @@ def _require_form(entry: LearntEntry) -> None:
         if type(fetches) is not list or len(fetches) != len(fields) or not all(map(_FETCH.fullmatch, fetches)):
             raise ValueError("a site's fetches are not those of its fields")
     of_kinds = [(tuple(site["kinds"]), site["offset"]) for site in sites]
-    if {one for one, _ in of_kinds} - {*may_lack} != set(kinds) or len(set(of_kinds)) < len(sites):
+    found = {one for one, _ in of_kinds}
+    has_half = not of_innodb and 0 < len(found & {*_WRITES}) < len(_WRITES)
+    if found - {*may_lack} != set(kinds) or has_half or len(set(of_kinds)) < len(sites):
         raise ValueError("its sites lack a kind, or one is there twice")
     if type(proof["by"]) is not list or not set() < set(proof["by"]) <= _RECORDERS:
         raise ValueError("no recorder proved it")

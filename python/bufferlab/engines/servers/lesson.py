@@ -13,8 +13,8 @@ from bufferlab.errors import EnvironmentLackingError
 
 Page = tuple[int, ...]
 """A page. PostgreSQL: tablespace, database, relation, fork and block. InnoDB: tablespace and page number."""
-WITH_DROP = "load with DROP"
-"""The name of the measuring window in which a table is dropped."""
+SCAN, CHECKPOINT, WITH_DROP = "scan", "checkpoint", "load with DROP"
+"""The names of the measuring windows with a scan, with a checkpoint alone, and in which a table is dropped."""
 
 
 class Counted(NamedTuple):
@@ -25,6 +25,10 @@ class Counted(NamedTuple):
     create: int | None
     evict: int | None
     """Pages evicted to make room for others; None if the server counts neither these nor creations."""
+    write: int | None = None
+    """Pages written to their files; None if this is not compared. See `counts_sessions_writes`."""
+    change: int | None = None
+    """Rows inserted, updated and deleted, each of which changes a page at least; None if `write` is."""
 
 
 class Settled(NamedTuple):
@@ -56,6 +60,9 @@ class Lesson(ABC):
     makes_resident_pages: ClassVar[bool] = False
     """Whether a page that is already in the pool can be created again. The server does not count such creations."""
 
+    has_checkpoints: ClassVar[bool] = False
+    """Whether a window has a checkpoint alone, for the proof of written pages."""
+
     @abstractmethod
     def settings(self, build: Build) -> Mapping[str, str]:
         """Return the server variables for the private server."""
@@ -71,6 +78,15 @@ class Lesson(ABC):
     @abstractmethod
     def grow_and_drop(self, connection: Client, seed: int) -> None:
         """Create a table and drop it, so that pages leave the pool without a search for a victim."""
+
+    def checkpoint(self, connection: Client, build: Build) -> None:
+        """Write all dirty pages, and wait until they are counted. Raises EnvironmentLackingError if they are not."""
+        raise NotImplementedError
+
+    def counts_sessions_writes(self, build: Build) -> bool:
+        """Return whether the counter `write` includes the writes of sessions, besides those of checkpoints."""
+        del build
+        return True
 
     @abstractmethod
     def others(self, connection: Client) -> int:

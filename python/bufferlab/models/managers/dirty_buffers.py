@@ -125,7 +125,10 @@ def dirty_buffers(traced: Traced) -> DirtyBuffers | str:
     """Return how the server of a traced run wrote dirty buffers, or the reason why that is unknown."""
     changed = traced.changed_pages() if traced.changed_pages else 0
     if not changed:
-        return "the trace does not show which pages were changed"
+        return (
+            "the trace does not show which pages were changed; a build that an earlier version of bufferlab learnt must"
+            " be learnt again"
+        )
     if not traced.server.is_in(_COUNTS_WRITES_ALONE):
         return "version 15 counts growth among its written pages: no prediction could be compared"
     log = traced.edges.change(_WAL)

@@ -13,7 +13,7 @@ use std::process::{Command, ExitCode, Stdio};
 
 use bufferlab_probe::page_trace::propose::program::Program;
 use bufferlab_probe::page_trace::propose::rules::Proposal;
-use bufferlab_probe::page_trace::propose::{byte_at, counter, of_innodb, room, rules};
+use bufferlab_probe::page_trace::propose::{byte_at, counter, of_innodb, of_postgres, room};
 
 const USAGE: &str = "usage: tools/find-sites BINARY [--like KNOWN_BINARY]";
 const TABLES: [&str; 2] =
@@ -49,7 +49,9 @@ fn propose(binary: &Path, known: Option<&Path>) -> Result<String, String> {
     let has = listed.as_ref().map_or_else(Vec::new, |(_, entry)| offsets(entry));
     let all = counter::all(&program);
     let (found, way) = if let Some(&usage) = program.symbols.get("pgBufferUsage") {
-        (rules::postgres(&program, &all, usage), format!("pgBufferUsage at {usage:#x}, by its symbol"))
+        let (found, without_writes) = of_postgres(&program, binary, &all, usage);
+        let lacking = without_writes.map_or_else(String::new, |why| format!("; no sites of changes and writes: {why}"));
+        (found, format!("pgBufferUsage at {usage:#x}, by its symbol{lacking}"))
     } else {
         let (counter, way) = counter::of_innodb(&program, &all)
             .map_or_else(|| (None, "not found".to_owned()), |(counter, way)| (Some(counter), way));

@@ -11,6 +11,7 @@ pub mod rules;
 #[cfg(test)]
 mod tests;
 mod values;
+pub mod writes;
 
 use std::path::Path;
 
@@ -76,6 +77,8 @@ pub struct Proposed {
     pub modes_if_in_pool: Vec<u8>,
     /// Its sites.
     pub sites: Vec<ProposedSite>,
+    /// The reason why sites of changed and written pages are missing, as a phrase; none if they are there.
+    pub without_writes: Option<String>,
 }
 
 /// Proposes the sites of a build by its names: those that all builds of PostgreSQL and MySQL export for their extensions,
@@ -86,10 +89,11 @@ pub struct Proposed {
 pub fn sites(binary: &Path) -> Result<Proposed, TraceError> {
     let program = Program::read(binary)?;
     let raised = counter::all(&program);
-    let found = if let Some(usage) = program.symbols.get("pgBufferUsage") {
-        rules::postgres(&program, &raised, *usage)
+    let (found, without_writes) = if let Some(usage) = program.symbols.get("pgBufferUsage") {
+        of_postgres(&program, binary, &raised, *usage)
     } else if program.function_named("buf_page_get_gen").is_some() {
-        of_innodb(&program, &raised, counter::of_innodb(&program, &raised).map(|(counter, _)| counter))
+        let counter = counter::of_innodb(&program, &raised).map(|(counter, _)| counter);
+        (of_innodb(&program, &raised, counter), None)
     } else {
         let hint = "name the program `postgres` or `mysqld` of a whole installation";
         let what = "this binary names neither PostgreSQL's counters nor InnoDB's functions";
@@ -97,7 +101,22 @@ pub fn sites(binary: &Path) -> Result<Proposed, TraceError> {
     };
     let sites = found.sites.iter().filter_map(|site| proposed(&program, binary, site)).collect();
     let fields = serde_json::from_str(found.fields).unwrap_or_default();
-    Ok(Proposed { fields, modes_if_in_pool: found.modes_if_in_pool.to_vec(), sites })
+    Ok(Proposed { fields, modes_if_in_pool: found.modes_if_in_pool.to_vec(), sites, without_writes })
+}
+
+/// Proposes the sites of a build of PostgreSQL. Returns them, and the reason if those of changes and writes are missing,
+/// as a phrase. `all` are the instructions that raise a number, and `usage` is where `pgBufferUsage` is.
+#[must_use]
+pub fn of_postgres(program: &Program, binary: &Path, all: &[Raise], usage: u64) -> (Proposals, Option<String>) {
+    let mut found = rules::postgres(program, all, usage);
+    // They come last, so that the numbers of the others are the same without them.
+    match writes::sites(program, &|address| room(program, binary, address).is_ok()) {
+        Ok(writes) => {
+            found.sites.extend(writes);
+            (found, None)
+        }
+        Err(why) => (found, Some(why)),
+    }
 }
 
 /// Proposes the sites of a build of MySQL or MariaDB; `all` are the instructions that raise a number, of which `counter` is

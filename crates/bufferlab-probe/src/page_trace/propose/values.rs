@@ -25,7 +25,12 @@ enum Fact {
     Argument(Register),
     /// The value is an address from which the code has read.
     Address,
+    /// The code has read from this address at the distance at which a PostgreSQL buffer has its state.
+    Buffer,
 }
+
+/// The place of the state in a buffer's description (`BufferDesc` in storage/buf_internals.h): after tag and number.
+const STATE_AT: u64 = 24;
 
 type Facts = BTreeSet<(Place, Fact)>;
 
@@ -89,19 +94,32 @@ impl Values {
 
     /// Returns the registers that hold an address at an instruction; first those whose values calls preserve.
     pub fn addresses(&self, address: u64) -> Vec<String> {
-        let found = self.at(address).filter(|(_, fact)| *fact == Fact::Address).map(|(place, _)| *place);
-        let mut registers: Vec<Register> = found
-            .filter_map(|place| if let Place::Register(register) = place { Some(register) } else { None })
-            .filter(|register| *register != Register::RBP)
-            .collect();
-        registers.sort_by_key(|register| (!KEPT.contains(register), *register));
-        registers.into_iter().map(short).collect()
+        sorted(self.registers(address, Fact::Address).filter(|register| *register != Register::RBP).collect())
+    }
+
+    /// Returns the registers that hold the address of a PostgreSQL buffer, whose state the code has read; first those
+    /// whose values calls preserve.
+    pub fn buffers(&self, address: u64) -> Vec<String> {
+        sorted(self.registers(address, Fact::Buffer).collect())
+    }
+
+    fn registers(&self, address: u64, fact: Fact) -> impl Iterator<Item = Register> {
+        self.at(address).filter_map(move |(place, found)| match place {
+            Place::Register(register) if *found == fact => Some(*register),
+            _ => None,
+        })
     }
 
     fn at(&self, address: u64) -> impl Iterator<Item = &(Place, Fact)> {
         let found = self.code.binary_search_by_key(&address, Instruction::ip).ok();
         found.into_iter().flat_map(|index| &self.before[index])
     }
+}
+
+/// Returns the names of registers, first of those whose values calls preserve.
+fn sorted(mut registers: Vec<Register>) -> Vec<String> {
+    registers.sort_by_key(|register| (!KEPT.contains(register), *register));
+    registers.into_iter().map(short).collect()
 }
 
 /// Returns the possible targets of jumps by a table: instructions that no other code leads to, except padding. Empty
@@ -121,12 +139,12 @@ fn by_table(code: &[Instruction]) -> Vec<u64> {
     found
 }
 
-fn goes_on(one: &Instruction) -> bool {
+pub(super) fn goes_on(one: &Instruction) -> bool {
     use FlowControl::{Exception, IndirectBranch, Return, UnconditionalBranch};
     !matches!(one.flow_control(), UnconditionalBranch | IndirectBranch | Return | Exception)
 }
 
-fn jumps(one: &Instruction) -> bool {
+pub(super) fn jumps(one: &Instruction) -> bool {
     matches!(one.flow_control(), FlowControl::ConditionalBranch | FlowControl::UnconditionalBranch)
 }
 
@@ -150,6 +168,11 @@ fn changed(one: &Instruction, mut facts: Facts, infos: &mut InstructionInfoFacto
     let reads = names_memory && !matches!(one.mnemonic(), Mnemonic::Lea | Mnemonic::Nop) && read.is_gpr64();
     if reads && !matches!(read, Register::RSP | Register::RBP) {
         facts.insert((Place::Register(read), Fact::Address));
+    }
+    // `%bp` may hold a buffer, too: the functions that change pages take no argument from the stack.
+    let is_alone = one.memory_index() == Register::None && one.memory_displacement64() == STATE_AT;
+    if reads && is_alone && read != Register::RSP {
+        facts.insert((Place::Register(read), Fact::Buffer));
     }
     let writes = |access: OpAccess| {
         matches!(access, OpAccess::Write | OpAccess::CondWrite | OpAccess::ReadWrite | OpAccess::ReadCondWrite)
