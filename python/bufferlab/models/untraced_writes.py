@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from bufferlab.errors import SpecError
 from bufferlab.models.access_rules import AccessRules
 from bufferlab.models.managers.declaration import BufferManager, Traced
 from bufferlab.models.managers.flushing import Limit
@@ -16,6 +17,7 @@ from bufferlab.models.managers.untraced import AgeWriting, LogWriting, UntracedW
 from bufferlab.models.writes import end_at, few_checkpoints, redo_of_ends, too_wide
 from bufferlab.results.page_traces import GeneratedRun, Replayed
 from bufferlab.results.predicted_writes import PredictedWrites, WritesEnd
+from bufferlab.spec import Experiment
 from bufferlab.versions import SERVERS
 
 
@@ -26,6 +28,20 @@ def writing_of(manager: BufferManager, rules: AccessRules, seen: Traced, workloa
         return uncalibrated(f"{workload} on {SERVERS.get(server.engine, server.engine)} {server.version}")
     found: UntracedWriting = manager.untraced_writing(seen)
     return found
+
+
+def require_written(writing: UntracedWriting, manager: BufferManager, experiment: Experiment) -> None:
+    """Raise SpecError if an experiment sweeps settings that change writes alone, and these are unknown."""
+    only = [name for name in experiment.sweep if name in (*manager.only_writes, *manager.untraced_settings)]
+    if only and isinstance(writing, str):
+        raise refusal_of_writes(only, writing, experiment)
+
+
+def refusal_of_writes(names: Sequence[str], why: str, experiment: Experiment) -> SpecError:
+    """Return the error that refuses swept settings which change writes alone; `why` is the reason."""
+    what = f"{' and '.join(names)} changes writes alone, and {why}"
+    hint = "`bufferlab run` it, then `bufferlab predict` one of its runs"
+    return SpecError(what, f"experiment {experiment.name}", hint)
 
 
 def job_of(writing: UntracedWriting) -> dict[str, Any]:

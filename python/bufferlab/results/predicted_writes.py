@@ -67,8 +67,8 @@ class PredictedWrites(_Strict):
     """The reason why the pages are not predicted; None if they are."""
     page_size_bytes: int = Field(gt=0)
     copies_per_page: float | None = Field(default=None, ge=0)
-    """Copies in the doublewrite buffer for each page written: in the traced run, or without a run by the setting. None if
-    the run did not count them."""
+    """Copies in the doublewrite buffer for each page written: in the traced run, or without a run by the setting. None
+    if the run did not count them."""
     redo_bytes: int | None = Field(default=None, ge=0)
     """Bytes written to the redo log or WAL: those of the traced window, or the geometric mean of the two ends. None if
     the run did not count them, or without a run if they are not calibrated."""
