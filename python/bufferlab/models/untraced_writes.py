@@ -2,6 +2,7 @@
 
 SQLite's log and checkpoints follow from the pages that each transaction changes. InnoDB's pages are written for their
 frames or because of their age. Without a run this age is unknown, so the prediction is a range between two ages.
+PostgreSQL's checkpoints follow the clock, so its range is one between two speeds of the load.
 """
 
 from __future__ import annotations
