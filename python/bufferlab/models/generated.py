@@ -370,7 +370,7 @@ def generated(experiment: Experiment, server: Server, overrides: Overrides, base
             _require_bytes(point.engine[engines.declaration(experiment.engine).results.pool])
     target = Generated(plan, server, rules, manager, databases)
     first = plan.points[0]
-    require_written(target._writing(first, target._pool(first)), manager, experiment)
+    require_written(target._writing(first, target._pool(first)), manager, experiment, settable)
     return target
 
 

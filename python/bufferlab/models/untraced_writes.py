@@ -18,7 +18,7 @@ from bufferlab.models.managers.untraced import AgeWriting, LogWriting, UntracedW
 from bufferlab.models.writes import end_at, few_checkpoints, redo_of_ends, too_wide
 from bufferlab.results.page_traces import GeneratedRun, Replayed
 from bufferlab.results.predicted_writes import PredictedWrites, WritesEnd
-from bufferlab.spec import Experiment
+from bufferlab.spec import Experiment, Overrides
 from bufferlab.versions import SERVERS
 
 
@@ -31,15 +31,19 @@ def writing_of(manager: BufferManager, rules: AccessRules, seen: Traced, workloa
     return found
 
 
-def require_written(writing: UntracedWriting, manager: BufferManager, experiment: Experiment) -> None:
-    """Raise SpecError if an experiment sweeps settings that change writes alone, and these are unknown."""
-    only = [name for name in experiment.sweep if name in (*manager.only_writes, *manager.untraced_settings)]
+def require_written(
+    writing: UntracedWriting, manager: BufferManager, experiment: Experiment, overrides: Overrides
+) -> None:
+    """Raise SpecError for settings, swept or on the command line, that change writes alone, if these are unknown."""
+    of_writes = (*manager.only_writes, *manager.untraced_settings)
+    asked = dict.fromkeys((*experiment.sweep, *(name for name, _ in overrides.set_knobs)))
+    only = [name for name in asked if name in of_writes]
     if only and isinstance(writing, str):
         raise refusal_of_writes(only, writing, experiment)
 
 
 def refusal_of_writes(names: Sequence[str], why: str, experiment: Experiment) -> SpecError:
-    """Return the error that refuses swept settings which change writes alone; `why` is the reason."""
+    """Return the error that refuses settings which change writes alone; `why` is the reason."""
     what = f"{' and '.join(names)} changes writes alone, and {why}"
     hint = "`bufferlab run` it, then `bufferlab predict` one of its runs"
     return SpecError(what, f"experiment {experiment.name}", hint)
