@@ -248,7 +248,12 @@ def test_a_scale_that_no_memory_holds_says_how_it_was_simulated(
         (("page-size", "--engine", "mysql", "--server", "mysql-5.7", "--quick"), "65536", "docs/prediction.md"),
         (("buffer-size", "--engine", "mysql", "--server", "mysql-5.5"), "no model of mysql 5.5", "innodb57"),
         (("scan-depth", "--sweep", "server=mysql-5.7,mysql-8.0"), "each server is predicted for itself", "mysql-5.7"),
-        (("redo-size", "--server", "mysql-5.7"), "redo_log_capacity changes writes alone", "`bufferlab run` it, then"),
+        (("redo-size", "--server", "mysql-5.6"), "redo_log_capacity changes writes alone", "`bufferlab run` it, then"),
+        (
+            ("buffer-size", "--engine", "mariadb", "--server", "mariadb-11.4", "--set", "doublewrite=off"),
+            "doublewrite changes writes alone",
+            "`bufferlab run` it, then",
+        ),
         (("buffer-size", "--engine", "oracle"), 'no engine "oracle"', "mysql"),
         (("nothing-there",), 'no experiment "nothing-there"', "buffer-size"),
         ((), "no run and no experiment given", "predict --help"),

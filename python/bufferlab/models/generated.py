@@ -19,6 +19,7 @@ from bufferlab.knob import CONNECTIONS, Setting, Value
 from bufferlab.models import access_rules
 from bufferlab.models.access_rules import AccessRules
 from bufferlab.models.ahead import Watch
+from bufferlab.models.generated_counts import replayed, simulated, touches, warm_up
 from bufferlab.models.generated_doubts import part_simulated, uncalibrated, unfilled
 from bufferlab.models.managers.declaration import BufferManager, Pool, Server, Traced
 from bufferlab.models.managers.untraced import CLOCK_PER_S, UntracedWriting
@@ -31,7 +32,15 @@ from bufferlab.models.predict import (
     presumed_otherwise,
     require_known,
 )
-from bufferlab.models.untraced_writes import job_of, notes_of, pools_of, writing_of, written
+from bufferlab.models.untraced_writes import (
+    job_of,
+    notes_of,
+    pools_of,
+    refusal_of_writes,
+    require_written,
+    writing_of,
+    written,
+)
 from bufferlab.plan import (
     DataFacts,
     DataKnobs,
@@ -46,17 +55,13 @@ from bufferlab.plan import (
 )
 from bufferlab.results.metrics import RAW
 from bufferlab.results.page_traces import (
-    STRETCHES,
     GeneratedReads,
     GeneratedRun,
-    ObjectTouches,
     Prediction,
     Replayed,
-    SimulatedPart,
-    Touches,
     Verdict,
 )
-from bufferlab.results.schema import Database, WarmUp
+from bufferlab.results.schema import Database
 from bufferlab.results.window import Window
 from bufferlab.spec import Experiment, Overrides
 from bufferlab.workloads import registry as workloads
@@ -176,21 +181,21 @@ class Generated:
             nominal_frames=pool.frames,
             found=None if played.speed else found,
             replays=played.replays,
-            lru=_replayed(played.beside[0]),
+            lru=replayed(played.beside[0]),
             writes=written(
                 writing,
                 played.run,
                 played.told,
                 pool.frames,
                 None if played.speed else found,
-                [_replayed(one) for one in played.beside[1:]],
+                [replayed(one) for one in played.beside[1:]],
             ),
             turnovers=found.brought_in_since_start / pool.frames,
             turnovers_before=(found.brought_in_since_start - found.brought_in) / pool.frames,
             is_traced_point=False,
             verdicts=played.verdicts,
         )
-        return Predicted(prediction, _warm_up(played.told), {}, self._samples(played.told))
+        return Predicted(prediction, warm_up(played.told), {}, self._samples(played.told))
 
     def reads(self, planned: PlannedRun, point: GridPoint, watch: Watch) -> tuple[GeneratedReads, list[Verdict]]:
         """Generate one run of a point; return only its reads, and the doubts about them.
@@ -218,7 +223,7 @@ class Generated:
         job = {**self._job(planned, point, pool, beside), **log}
         told = _generated(job, _watching(watch, job["window_transactions"]))
         played, others = told["pools"][: len(names)], told["pools"][len(names) :]
-        replays = {name: _replayed(one) for name, one in zip(names, played, strict=True)}
+        replays = {name: replayed(one) for name, one in zip(names, played, strict=True)}
         why = self.manager.by_speed(pool)
         speed = depends_on_speed(why, replays, played[0]["transactions"]) if why else None
         run = self._run(point, told)
@@ -297,7 +302,7 @@ class Generated:
         # If only parts were simulated, the core adds up their windows; scale the sum to one window of the length asked.
         windows = played["transactions"] / window_transactions(experiment)
         needs = 0.0 if experiment.workload.name in _PREFILLED else self.manager.filled
-        yield from unfilled(played, _replayed(played), windows, pool.frames, run.pages, needs)
+        yield from unfilled(played, replayed(played), windows, pool.frames, run.pages, needs)
         yield from self.manager.untraced(pool)
         yield from presumed_otherwise({**self.manager.presumes, **self.rules.presumes}, lambda name: _set(point, name))
 
@@ -312,9 +317,9 @@ class Generated:
             database_bytes=database["database_bytes"],
             pages=sum(one["pages"] for one in database["objects"]),
             work={name: count for name, count in counts.items() if count},
-            simulated=_simulated(told),
+            simulated=simulated(told),
             notes=notes(self.plan.experiment),
-            touches=_touches(told),
+            touches=touches(told),
         )
 
     def _samples(self, played: Mapping[str, Any]) -> list[tuple[str, str, float | None]]:
@@ -363,7 +368,10 @@ def generated(experiment: Experiment, server: Server, overrides: Overrides, base
         facts(point.data)
         if databases[point.data]["database_bytes"] is None:
             _require_bytes(point.engine[engines.declaration(experiment.engine).results.pool])
-    return Generated(plan, server, rules, manager, databases)
+    target = Generated(plan, server, rules, manager, databases)
+    first = plan.points[0]
+    require_written(target._writing(first, target._pool(first)), manager, experiment, settable)
+    return target
 
 
 def _shape(database: Mapping[str, Any]) -> Mapping[str, Any] | None:
@@ -428,8 +436,7 @@ def _require_obeyed(
     known = [engine.results.pool, engine.page_knob, *manager.defaults, *parameters, CONNECTIONS.name, *of_writes]
     where = f"experiment {experiment.name}"
     if only := [name for name in experiment.sweep if name in manager.only_writes and name not in of_writes]:
-        what = f"{' and '.join(only)} changes writes alone, and these are predicted from a run"
-        raise SpecError(what, where, "`bufferlab run` it, then `bufferlab predict` one of its runs")
+        raise refusal_of_writes(only, "these are predicted from a run", experiment)
     require_known(known, overrides, experiment, ran, "what generates page accesses", where)
 
 
@@ -545,38 +552,6 @@ def _cap(experiment: Experiment, frames: int) -> int:
     """
     warm_up, most = experiment.warm_up, max(0, _MOST_TRANSACTIONS - window_transactions(experiment))
     return min(max(warm_up.max_transactions, _FILLINGS * frames if warm_up.on_cap == "fail" else 0), most)
-
-
-def _warm_up(played: Mapping[str, Any]) -> WarmUp:
-    gate = played["gate"] if played["is_warm"] else "cap"
-    return WarmUp(gate=gate, seconds=0.0, transactions=played["warm_up_transactions"])
-
-
-def _replayed(played: Mapping[str, Any]) -> Replayed:
-    counted = {name: played[name] for name in Replayed.model_fields if name in played}
-    return Replayed(**counted, gets_if_in_pool=0)
-
-
-def _simulated(told: Mapping[str, Any]) -> SimulatedPart:
-    """Return which part of the database the core simulated, with the expected error of the model's reads."""
-    way = told["way"]
-    return SimulatedPart(warehouses=way["warehouses"], one_in=way["one_in"], error=told["pools"][0]["error"])
-
-
-def _touches(told: Mapping[str, Any]) -> list[ObjectTouches]:
-    """Return the gets per transaction, and the distinct pages, of each table and index.
-
-    The list is empty if only a part of the database was simulated.
-    """
-    counted = told["census"] if told["way"]["name"] == "exact" else []
-    return [
-        ObjectTouches(name=one["name"], **_wanted(one), interior=Touches(**_wanted(one["interior"]))) for one in counted
-    ]
-
-
-def _wanted(counted: Mapping[str, Any]) -> dict[str, Any]:
-    pages = {stretch: mean for stretch, mean in zip(STRETCHES, counted["distinct"], strict=True) if mean is not None}
-    return {"gets": counted["gets_per_transaction"], "pages": pages}
 
 
 def _page_bytes(engine: str, data: DataKnobs) -> int:

@@ -2,6 +2,7 @@
 
 SQLite's log and checkpoints follow from the pages that each transaction changes. InnoDB's pages are written for their
 frames or because of their age. Without a run this age is unknown, so the prediction is a range between two ages.
+PostgreSQL's checkpoints follow the clock, so its range is one between two speeds of the load.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from bufferlab.errors import SpecError
 from bufferlab.models.access_rules import AccessRules
 from bufferlab.models.managers.declaration import BufferManager, Traced
 from bufferlab.models.managers.flushing import Limit
@@ -16,6 +18,7 @@ from bufferlab.models.managers.untraced import AgeWriting, LogWriting, UntracedW
 from bufferlab.models.writes import end_at, few_checkpoints, redo_of_ends, too_wide
 from bufferlab.results.page_traces import GeneratedRun, Replayed
 from bufferlab.results.predicted_writes import PredictedWrites, WritesEnd
+from bufferlab.spec import Experiment, Overrides
 from bufferlab.versions import SERVERS
 
 
@@ -26,6 +29,24 @@ def writing_of(manager: BufferManager, rules: AccessRules, seen: Traced, workloa
         return uncalibrated(f"{workload} on {SERVERS.get(server.engine, server.engine)} {server.version}")
     found: UntracedWriting = manager.untraced_writing(seen)
     return found
+
+
+def require_written(
+    writing: UntracedWriting, manager: BufferManager, experiment: Experiment, overrides: Overrides
+) -> None:
+    """Raise SpecError for settings, swept or on the command line, that change writes alone, if these are unknown."""
+    of_writes = (*manager.only_writes, *manager.untraced_settings)
+    asked = dict.fromkeys((*experiment.sweep, *(name for name, _ in overrides.set_knobs)))
+    only = [name for name in asked if name in of_writes]
+    if only and isinstance(writing, str):
+        raise refusal_of_writes(only, writing, experiment)
+
+
+def refusal_of_writes(names: Sequence[str], why: str, experiment: Experiment) -> SpecError:
+    """Return the error that refuses settings which change writes alone; `why` is the reason."""
+    what = f"{' and '.join(names)} changes writes alone, and {why}"
+    hint = "`bufferlab run` it, then `bufferlab predict` one of its runs"
+    return SpecError(what, f"experiment {experiment.name}", hint)
 
 
 def job_of(writing: UntracedWriting) -> dict[str, Any]:
@@ -48,14 +69,14 @@ def pools_of(writing: UntracedWriting) -> list[tuple[Mapping[str, Any], float]]:
 def written(
     writing: UntracedWriting,
     run: GeneratedRun,
-    told: Mapping[str, Any],
+    answer: Mapping[str, Any],
     pool_frames: int,
     found: Replayed | None,
     at_ends: Sequence[Replayed],
 ) -> PredictedWrites:
     """Return the predicted writes of a generated run.
 
-    `told` is the core's answer for the model's pool, and `found` its counts, None if reads depend on the speed of the
+    `answer` is the core's answer for the model's pool, and `found` its counts, None if reads depend on the speed of the
     run. `at_ends` has the counts at the two ends of `writing`; it is empty if only a part of the database is simulated.
     """
     if isinstance(writing, str):
@@ -63,10 +84,10 @@ def written(
     if found is None:
         return _unknown("reads depend on the speed of the run, and writes with them", run)
     if isinstance(writing, LogWriting):
-        return _of_log(writing, run, told, pool_frames, found)
+        return _of_log(writing, run, answer, pool_frames, found)
     if not at_ends:
         return _unknown("only a part of the database was simulated", run)
-    return _of_ages(writing, run, told, at_ends)
+    return _of_ages(writing, run, answer, at_ends)
 
 
 def _unknown(why: str, run: GeneratedRun) -> PredictedWrites:
@@ -74,14 +95,14 @@ def _unknown(why: str, run: GeneratedRun) -> PredictedWrites:
 
 
 def _of_log(
-    writing: LogWriting, run: GeneratedRun, told: Mapping[str, Any], pool_frames: int, found: Replayed
+    writing: LogWriting, run: GeneratedRun, answer: Mapping[str, Any], pool_frames: int, found: Replayed
 ) -> PredictedWrites:
-    most, log_bytes = told["most_changed_pages"], told["log_bytes"]
+    most, log_bytes = answer["most_changed_pages"], answer["log_bytes"]
     if most > writing.most_share * pool_frames:
         why = f"a transaction changes up to {most:,} pages, and a pool of {pool_frames:,} frames writes some of them "
         return _unknown(f"{why}before the commit", run)
     return PredictedWrites(
-        ends=[WritesEnd(why=writing.why, checkpoint_writes=told["checkpointed_pages"], reads=found.reads)],
+        ends=[WritesEnd(why=writing.why, checkpoint_writes=answer["checkpointed_pages"], reads=found.reads)],
         page_size_bytes=run.page_size_bytes,
         copies_per_page=0.0,
         redo_bytes=log_bytes,
@@ -90,12 +111,12 @@ def _of_log(
 
 
 def _of_ages(
-    writing: AgeWriting, run: GeneratedRun, told: Mapping[str, Any], at_ends: Sequence[Replayed]
+    writing: AgeWriting, run: GeneratedRun, answer: Mapping[str, Any], at_ends: Sequence[Replayed]
 ) -> PredictedWrites:
     log = writing.log_bytes
 
     def end(limit: Limit, counts: Replayed) -> WritesEnd:
-        redo_bytes = log(told["changes"], counts) if log else None
+        redo_bytes = log(answer["changes"], counts) if log else None
         return end_at(limit, counts).model_copy(update={"redo_bytes": redo_bytes})
 
     ends = [end(limit, counts) for limit, counts in zip(writing.ends, at_ends, strict=True)]

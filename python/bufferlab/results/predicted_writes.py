@@ -56,6 +56,7 @@ class PredictedWrites(_Strict):
 
     The age that dirty pages reach in a larger pool depends on the speed of the load. So a larger pool has a range with
     two ends. PostgreSQL's checkpoints follow the clock, so each of its pools other than the traced one has a range.
+    Without any run neither age nor speed is known, so that the pools of InnoDB and PostgreSQL have ranges.
     """
 
     ALSO_PRINTED: ClassVar = ("pages", "least_pages", "most_pages", "page_bytes", "copy_bytes", "waiting_share")
@@ -66,10 +67,11 @@ class PredictedWrites(_Strict):
     """The reason why the pages are not predicted; None if they are."""
     page_size_bytes: int = Field(gt=0)
     copies_per_page: float | None = Field(default=None, ge=0)
-    """Copies in the doublewrite buffer for each page written, in the traced run; None if it did not count them."""
+    """Copies in the doublewrite buffer for each page written: in the traced run, or without a run by the setting. None
+    if the run did not count them."""
     redo_bytes: int | None = Field(default=None, ge=0)
     """Bytes written to the redo log or WAL: those of the traced window, or the geometric mean of the two ends. None if
-    the run did not count them."""
+    the run did not count them, or without a run if they are not calibrated."""
     doubts: list[WritesDoubt] = []
 
     @property

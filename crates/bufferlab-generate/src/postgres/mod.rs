@@ -4,8 +4,8 @@
 //! The rules were compared with a page trace of PostgreSQL 17.2 (TPC-C, 4 warehouses, 8 connections). Files and
 //! functions are those of 17.0. Not simulated: waits for locks, and their effects (pages of WAREHOUSE and DISTRICT that
 //! waiting sessions keep pinned and so unpruned; several pages added to a table at once). Neither are splits above the
-//! leaves, deduplication of equal entries, and numbers of customers that grow. The state of transactions is in other
-//! pools (slru.c).
+//! leaves, deduplication of equal entries, hints in dead versions, and numbers of customers that grow. The state of
+//! transactions is in other pools (slru.c).
 
 mod heap;
 mod hot_rows;

@@ -156,8 +156,9 @@ impl Sqlite {
         Sqlite { wal, ..self }
     }
 
-    /// Returns the pages that the open transaction changed, some of them more than once. Whoever takes or frees a page
-    /// also changes the file's first page, which counts all pages and the free ones (`allocateBtreePage`, `freePage2`).
+    /// Returns the pages that the open transaction changed, some of them more than once. A transaction that takes or
+    /// frees a page also changes the file's first page, which counts all pages and the free ones (`allocateBtreePage`,
+    /// `freePage2`).
     fn changed(&self) -> Vec<u32> {
         let resized = self.trees.iter().any(|tree| tree.is_resized).then_some(self.schema);
         let of_trees = self.trees.iter().flat_map(|tree| tree.dirty.iter().chain(&tree.also_written));

@@ -27,10 +27,13 @@ class LogWriting:
 
 @dataclass(frozen=True)
 class AgeWriting:
-    """Pages are written for their frames, or because of their age, which depends on the device: a range."""
+    """Pages are written for their frames, or later: when they are old, or at a checkpoint. When depends on the device.
+
+    So the writes are a range.
+    """
 
     ends: tuple[Limit, Limit]
-    """The earliest and the latest limit of how long pages stay dirty."""
+    """The limits of how long pages stay dirty, that with more writes first."""
     times: tuple[float, float]
     """At each end the factor on times of the generator's clock: at 2 the load is half as fast."""
     copies_per_page: float | None
