@@ -375,7 +375,12 @@ def _publish(
         "seed": sweep.first_seed + block,
         "host": HOST["host_id"],
         "versions": {"bufferlab": "0.1.0", "core": "0.1.0", "python": "3.11.2", **sweep.versions},
-        "warm_up": {"gate": sweep.gate, "seconds": float(sweep.warm_up_seconds), "transactions": sweep.warm_up_transactions, "detail": sweep.warm_up_misses and {"misses": sweep.warm_up_misses}}
+        "warm_up": {
+            "gate": sweep.gate,
+            "seconds": float(sweep.warm_up_seconds),
+            "transactions": sweep.warm_up_transactions,
+            "detail": sweep.warm_up_misses and {"misses": sweep.warm_up_misses},
+        }
         if whole
         else None,
         "measured": {"seconds": seconds, "transactions": sweep.transactions} if whole else None,

@@ -32,8 +32,8 @@ _CAPTION = (
 _GENERATED_CAPTION = (
     "Pages written to the data files in the window, as means of generated runs: for their frames (LRU: by a process in "
     "the background), for their age or number (flush list), by sessions that waited for a frame (single page), and by "
-    "checkpoints. A range has two ends: InnoDB's earliest and latest age at which pages are written, or a slow and a "
-    "fast load on PostgreSQL. Copies are those in the doublewrite buffer. Reads that wait are a lower bound."
+    "checkpoints. A range has two ends: the earliest and the latest age at which pages are written, or a slow and a "
+    "fast load. Copies are those in the doublewrite buffer. Reads that wait are a lower bound."
 )
 _PARTS = ("LRU", "Flush list", "Single page", "Checkpoint", "Reads that wait", "Page bytes", "Copies", "Log")
 

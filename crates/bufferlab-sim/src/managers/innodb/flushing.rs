@@ -63,7 +63,7 @@ pub struct IoCapacity {
     pub least_dirty_pct: f64,
     /// `innodb_max_dirty_pages_pct`.
     pub most_dirty_pct: f64,
-    /// The speed of the load, as a multiple of the trace's: so much of the trace happens between two rounds.
+    /// The speed of the load, as a multiple of the trace's: the seconds of the trace between two rounds.
     pub speed: f64,
 }
 
