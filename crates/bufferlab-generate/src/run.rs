@@ -143,6 +143,7 @@ pub enum RunError {
 }
 
 #[derive(Clone, Copy, PartialEq)]
+#[expect(clippy::large_enum_variant, reason = "a run has one state")]
 enum State {
     Warming,
     Measured { gets: u64, changes: u64, done: Transactions, counts: Counts, log_writes: LogWrites },
