@@ -11,12 +11,12 @@ from bufferlab.report import unfilled_pools
 from support.synthetic import Sweep, build
 
 
-def limits(folder: Path, gate: str, misses: int | None) -> list[str]:
-    return unfilled_pools.limits(Analysis.of(build(folder, Sweep(gate=gate, warm_up_misses=misses))))
+def warnings(folder: Path, gate: str, misses: int | None) -> list[str]:
+    return unfilled_pools.warnings(Analysis.of(build(folder, Sweep(gate=gate, warm_up_misses=misses))))
 
 
 def test_a_pool_that_was_not_filled_is_named_with_the_warm_up_that_would_do(tmp_path: Path) -> None:
-    (told,) = limits(tmp_path, "flat_misses", 100)
+    (told,) = warnings(tmp_path, "flat_misses", 100)
     assert told.startswith("Before some windows reads had not filled the pool once: ")
     assert " times)" in told
     needed = int(told.partition("--warm-up-min ")[2].split()[0])
@@ -27,4 +27,4 @@ def test_a_pool_that_was_not_filled_is_named_with_the_warm_up_that_would_do(tmp_
 def test_a_pool_that_was_filled_or_of_which_nothing_is_known_is_not_named(
     tmp_path: Path, gate: str, misses: int | None
 ) -> None:
-    assert limits(tmp_path, gate, misses) == []
+    assert warnings(tmp_path, gate, misses) == []

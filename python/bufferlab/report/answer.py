@@ -106,13 +106,7 @@ def limits(analysis: Analysis, metric: str | None = None) -> list[str]:
     metric = metric or (analysis.work_per_s if asks_for_throughput(analysis) else analysis.headline)
     if predicted.said(analysis):
         return [*filter(None, [_caveat(analysis)]), *predicted.limits(analysis)]
-    found = [
-        *unfilled_pools.limits(analysis),
-        _noise(analysis, metric),
-        _uneven(analysis, metric),
-        _long_window(analysis),
-        _waiting(analysis),
-    ]
+    found = [_noise(analysis, metric), _uneven(analysis, metric), _long_window(analysis), _waiting(analysis)]
     found += [_shares(analysis), *_settings(analysis)]
     found += ["Each metric's intervals hold together for all its steps; over many metrics at once they do not."]
     found += [stopping.said(analysis), _some_blocks(analysis), _hosts(analysis), *differ_more(analysis)]
@@ -133,6 +127,7 @@ def banners(analysis: Analysis) -> list[Banner]:
         found.append(Banner("danger", text))
     if numbers_in_doubt.failed(analysis.checks):
         found.append(_failed_checks(analysis))
+    found += [Banner("warning", text) for text in unfilled_pools.warnings(analysis)]
     if said_of_gaps := _gaps(analysis):
         found.append(Banner("warning", said_of_gaps))
     missing = sum(len(point.failures) for point in analysis.points)

@@ -16,7 +16,7 @@ _STILL_FILLS = 1 / 16
 """The share of a pool's frames from which on the misses of a window still change what the pool holds (gate.rs)."""
 
 
-def limits(analysis: Analysis) -> list[str]:
+def warnings(analysis: Analysis) -> list[str]:
     """Return a sentence on the points whose pools were not filled, and the warm-up that fills them; [] without any."""
     found: dict[str, tuple[float, int]] = {}
     for point in analysis.points:

@@ -14,6 +14,7 @@ from bufferlab.chapter import words
 from bufferlab.engines import registry as engines
 from bufferlab.errors import Problem, SpecError
 from bufferlab.knob import AUTO, Value
+from bufferlab.report import unfilled_pools
 from bufferlab.report.comparison.sides import MatchedPoint, Sides, asked_of
 from bufferlab.results.check_parts import MeasuredRun
 from bufferlab.results.schema import Run
@@ -78,6 +79,8 @@ def warnings(sides: Sides) -> list[str]:
     """Return the warnings that a reader must know before believing the comparison, each a sentence."""
     found = [*_other_settings(sides), *_other_actual(sides), *_other_windows(sides), *_other_warm_ups(sides)]
     found += _other_recorders(sides)
+    for name, side in (("A", sides.a), ("B", sides.b)):
+        found += [f"Side {name}: {text}" for text in unfilled_pools.warnings(side)]
     if not sides.one_sweep:
         found += [*_other_host(sides), *_other_versions(sides), *_other_day(sides)]
         if sides.a.sweep.path.resolve() == sides.b.sweep.path.resolve():
