@@ -98,6 +98,26 @@ def test_a_larger_pool_writes_as_many_old_pages_as_the_run_did_at_their_age(benc
     assert double["least_pages"] == fast
 
 
+def test_a_larger_pool_of_a_server_that_writes_because_many_pages_are_dirty_follows_io_capacity(
+    bench: Bench, tmp_path: Path
+) -> None:
+    """10,000 pages a second, by default from MySQL 8.4 on, are more than the 400 dirty ones: each round writes all."""
+    many = [(page, GET) for page in range(400)]
+    old, dirty = "innodb_metric_log_max_modified_age_async", "innodb_buffer_pool_pages_dirty"
+
+    def double(name: str, **gauges: float) -> dict[str, Any]:
+        asked = {**SERVER, "version": "9.7.4", "knobs": ALONE, "latch": 2, "counters": COUNTERS}
+        levels = {metric: (value, value) for metric, value in gauges.items()}
+        (found,) = writes(bench, build(tmp_path / name, many, many * 8, gauges=levels, **asked).path, "32MiB")
+        return found
+
+    found = double("dirty", **{AGE: 1000.0, old: 1e6, dirty: 512.0})
+    assert [end["why"] for end in found["ends"]] == ["the speed of the traced run", "1.5 times its speed"]
+    assert [end["flush_list_writes"] for end in found["ends"]] == [1200, 800]
+    for name, levels in (("aged", {AGE: 2e5, old: 1e6, dirty: 512.0}), ("clean", {AGE: 1000.0, old: 1e6, dirty: 50.0})):
+        assert double(name, **levels)["ends"][0]["why"] != "the speed of the traced run"
+
+
 def test_writes_that_depend_on_the_device_are_not_predicted(bench: Bench, tmp_path: Path) -> None:
     many = [(page, GET) for page in range(100)]
     counters = {**COUNTERS, "innodb_os_log_written": BYTES * 3000}

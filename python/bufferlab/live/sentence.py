@@ -61,8 +61,9 @@ def _untimed(seen: Seen) -> str:
     It is computed from the mean time of the device's reads, or without that from those of a fast and of a slow SSD.
     """
     totals, misses_per_s = seen.window.totals, seen.rate("misses") or 0.0
-    if reads := totals.get("device_reads"):
-        read_ms = totals.get("device_read_ms", 0.0) / reads
+    reads, all_ms = totals.get("device_reads"), totals.get("device_read_ms")
+    if reads and all_ms:
+        read_ms = all_ms / reads
         each = seen.per("misses", "transactions")
         more = "" if each is None else f", {words.number(each * read_ms)} ms per {seen.facts.transactions}"
         return (

@@ -121,7 +121,8 @@ def _of_ages(
 
     ends = [end(limit, counts) for limit, counts in zip(writing.ends, at_ends, strict=True)]
     wide, log_bytes = too_wide(ends, run.work, writing.depends_on), redo_of_ends(ends)
-    doubts = few_checkpoints(writing.checkpoints(log_bytes or 0)) if writing.checkpoints else []
+    checkpoints = writing.checkpoints
+    doubts = few_checkpoints(min(checkpoints(one.redo_bytes or 0) for one in ends)) if checkpoints else []
     return PredictedWrites(
         ends=ends,
         why_not=wide.sentence if wide else None,

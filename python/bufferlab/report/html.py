@@ -24,8 +24,10 @@ if TYPE_CHECKING:
 
 _HALF_SHEET = 100
 """The number of characters that fit half of a sheet's width, at the font size of printed tables."""
-_COLUMN = 50
+_COLUMN = 54
 """The number of characters that fit one of two columns, in which a long table is printed."""
+_MANY = 9
+"""A table of more columns than this is printed in smaller letters."""
 _GAP = 2
 """The width of the gap after a column, in characters."""
 
@@ -67,14 +69,27 @@ def _template() -> Template:
     )
     environment.filters["kept"] = _kept_together
     environment.tests["figure"] = lambda block: isinstance(block, Figure)
-    environment.tests["narrow"] = lambda table: _fits(table, _HALF_SHEET)
-    environment.tests["fitting_a_column"] = lambda table: _fits(table, _COLUMN)
+    environment.tests["narrow"] = _fits_half_a_sheet
+    environment.tests["fitting_a_column"] = _fits_a_column
     return environment.get_template("page.html.j2")
 
 
-def _fits(table: Table, characters: int) -> bool:
-    """Return whether a printed row is at most `characters` wide."""
-    return bool(table.rows) and sum(_width(table, place) for place in range(len(table.columns))) <= characters
+def _fits_half_a_sheet(table: Table) -> bool:
+    """Return whether a printed row takes at most half of a sheet's width."""
+    return bool(table.rows) and sum(_width(table, place) for place in range(len(table.columns))) <= _HALF_SHEET
+
+
+def _fits_a_column(table: Table) -> bool:
+    """Return whether a printed row fits one of two columns, if text is broken between words, and numbers are not."""
+    if not _fits_half_a_sheet(table) or len(table.columns) > _MANY:
+        return _fits_half_a_sheet(table)
+    words = (
+        max(len(word) for row in table.rows for word in (row.cells[place].split() or [""]))
+        for place, column in enumerate(table.columns)
+        if not column.numeric
+    )
+    numbers = (_width(table, place) for place, column in enumerate(table.columns) if column.numeric)
+    return sum(words) + _GAP * sum(not column.numeric for column in table.columns) + sum(numbers) <= _COLUMN
 
 
 def _width(table: Table, place: int) -> int:

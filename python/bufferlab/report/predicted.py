@@ -22,7 +22,8 @@ from bufferlab.units import format_bytes
 #: The largest error of a server and load in docs/prediction.md, "How far it was right", in per cent.
 LARGEST_ERROR_PERCENT = 6
 NO_INTERVAL = (
-    f"one trace gives no interval; predictions of other pools without a doubt were up to {LARGEST_ERROR_PERCENT} % off"
+    "one trace gives no interval; predicted reads of other pools without a doubt were up to "
+    f"{LARGEST_ERROR_PERCENT} % off, on the servers of docs/prediction.md"
 )
 _ONE_TRACE = (
     "One trace gives no interval. The error at the traced run's own point is not the error at other pools: predictions "

@@ -7,19 +7,22 @@ the touched pages, that is right. In one that reads go on to fill, misses may fa
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
-from bufferlab.chapter.analysis import Analysis
+from bufferlab.chapter.analysis import Analysis, PointRuns
 from bufferlab.results.check_parts import MeasuredRun
 
 _STILL_FILLS = 1 / 16
 """The share of a pool's frames from which on the misses of a window still change what the pool holds (gate.rs)."""
 
 
-def warnings(analysis: Analysis) -> list[str]:
-    """Return a sentence on the points whose pools were not filled, and the warm-up that fills them; [] without any."""
+def warnings(analysis: Analysis, points: Sequence[PointRuns] | None = None) -> list[str]:
+    """Return a sentence on the points whose pools were not filled, and the warm-up that fills them; [] without any.
+
+    `points` are the points to look at; None for all.
+    """
     found: dict[str, tuple[float, int]] = {}
-    for point in analysis.points:
+    for point in analysis.points if points is None else points:
         told = [one for run in point.ok for one in _unfilled(run)]
         if told:
             found[analysis.short_label(point)] = min(filled for filled, _ in told), max(needed for _, needed in told)
@@ -29,8 +32,8 @@ def warnings(analysis: Analysis) -> list[str]:
     needed = max(needed for _, needed in found.values())
     return [
         f"Before some windows reads had not filled the pool once: {where}. The warm-up ended because misses no longer "
-        f"changed, but first reads of pages may still be among the window's reads. --warm-up-min {needed} would fill "
-        "each pool and turn it over."
+        f"changed, but first reads of pages may still be among the window's reads. --warm-up-min {needed} should "
+        "fill each pool and turn it over; a lower --warm-up-max or --warm-up-time must then be larger, too."
     ]
 
 
@@ -39,10 +42,11 @@ def _unfilled(run: MeasuredRun) -> Iterator[tuple[float, int]]:
 
     Yield nothing for a pool that was filled once, or that the window no longer changes.
     """
-    warm_up, frames = run.run.warm_up, run.window.level("pool_frames").value
-    misses, done = run.window.change("demand_misses").value, run.values["transactions"].value
+    warm_up = run.run.warm_up
     if not warm_up or warm_up.gate != "flat_misses" or not isinstance(warm_up.detail, dict):
         return
+    frames, misses = run.window.level("pool_frames").value, run.window.change("demand_misses").value
+    done = run.values["transactions"].value
     read = warm_up.detail.get("misses")
     if not frames or not misses or not done or read is None or read >= frames or misses < _STILL_FILLS * frames:
         return

@@ -29,8 +29,14 @@ def groups(runs: Iterable[RunRecord]) -> list[list[RunRecord]]:
 
 
 def middle(group: Sequence[RunRecord]) -> RunRecord:
-    """Return the run of a group with the middle pool size: of an even number the larger, of equal pools the first."""
-    return sorted(group, key=lambda run: pool_bytes_of(run) or 0)[len(group) // 2]
+    """Return the run of a group with the middle pool size: of an even number the larger; of its runs the first."""
+    sizes = sizes_of(group)
+    return next(run for run in group if (pool_bytes_of(run) or 0) == sizes[len(sizes) // 2])
+
+
+def sizes_of(group: Sequence[RunRecord]) -> list[int]:
+    """Return the pool sizes of a group in bytes, each once, the smallest first; 0 for an unknown one."""
+    return sorted({pool_bytes_of(run) or 0 for run in group})
 
 
 def _pool(record: RunRecord) -> str:

@@ -276,12 +276,12 @@ def read(folder: Path) -> RunTrace:
 
 def _chosen(traced: Sequence[RunRecord], folder: Path) -> tuple[RunRecord, str]:
     """Return which of several traced runs of a sweep to read, and a sentence that names it."""
-    from bufferlab.traces.middle_run import groups, middle  # Import late, because it loads the engines.
+    from bufferlab.traces.middle_run import groups, middle, sizes_of  # Import late, because it loads the engines.
 
     of_pools = groups(sorted([run for run in traced if run.ok] or traced, key=lambda run: run.run.point.index))
     chosen = middle(of_pools[0])
     which = {1: "", 2: ", the one with the larger pool"}
-    why = which.get(len(of_pools[0]), ", the one with the middle pool")
+    why = which.get(len(sizes_of(of_pools[0])), ", the one with the middle pool")
     others = [f"{run.run_id} ({run.run.point.label})" for run in traced if run.run_id != chosen.run_id]
     shown = ", ".join(others[:_NAMED_RUNS]) + (", ..." if len(others) > _NAMED_RUNS else "")
     return chosen, (

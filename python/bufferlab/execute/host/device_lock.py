@@ -75,8 +75,8 @@ def _locked(name: str, directory: Path, deadline: float, *, share: bool, patienc
                 raise EnvironmentLackingError(
                     f"another sweep is using the device {name}{waited}, and each would measure the other",
                     f"device of {directory}, in use by process {owner}",
-                    "--wait 30min waits for it; --share-device runs both: reads are counted right; writes and times are"
-                    " not",
+                    f"{'wait longer' if patience.seconds else '--wait 30min waits for it'}; --share-device runs both: "
+                    "reads are counted right; writes and times are not",
                 )
         if has_it:
             os.ftruncate(descriptor, 0)

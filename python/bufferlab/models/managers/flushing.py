@@ -209,6 +209,8 @@ def flushing(traced: Traced) -> Flushing | str:
 
 def _by_dirty(traced: Traced, mean_age_bytes: float) -> DirtyShare | None:
     """Return the cleaner's settings if it wrote because many pages were dirty, and none was too old; else None."""
+    if traced.server.is_in("mariadb >= 10.5"):
+        return None  # The model of this generation has no such rule.
     settings = capacity_settings(traced)
     dirty, old = traced.edges.time_mean(_DIRTY).value, traced.edges.level(_ASYNC).value
     if settings is None or not dirty or not old or mean_age_bytes >= EARLIEST_SHARE * old:

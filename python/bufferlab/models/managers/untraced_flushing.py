@@ -44,7 +44,7 @@ _SLOWER = 2
 _DOUBLEWRITE, _COMMIT = "doublewrite", "flush_log_at_trx_commit"
 SETTINGS = (_CAPACITY, _FILE_BYTES, *OF_CLEANER, _DOUBLEWRITE, _COMMIT)
 """The settings that writes in a generated run obey."""
-_COPIES = {None: 1.0, "on": 1.0, "off": 0.0}
+_COPIES = {None: 1.0, "on": 1.0, "off": 0.0, "detect_only": 0.0}
 """doublewrite -> copies in the doublewrite buffer for each page; its default is on."""
 _ONCE_A_SECOND = "0"
 _MOST_CHANGES = (1 << 32) - 1

@@ -79,8 +79,11 @@ def warnings(sides: Sides) -> list[str]:
     """Return the warnings that a reader must know before believing the comparison, each a sentence."""
     found = [*_other_settings(sides), *_other_actual(sides), *_other_windows(sides), *_other_warm_ups(sides)]
     found += _other_recorders(sides)
-    for name, side in (("A", sides.a), ("B", sides.b)):
-        found += [f"Side {name}: {text}" for text in unfilled_pools.warnings(side)]
+    for name, side, points in (
+        ("A", sides.a, [match.a for match in sides.matched]),
+        ("B", sides.b, [match.b for match in sides.matched]),
+    ):
+        found += [f"Side {name}: {text}" for text in unfilled_pools.warnings(side, points)]
     if not sides.one_sweep:
         found += [*_other_host(sides), *_other_versions(sides), *_other_day(sides)]
         if sides.a.sweep.path.resolve() == sides.b.sweep.path.resolve():
@@ -247,7 +250,7 @@ def _other_warm_ups(sides: Sides) -> list[str]:
     shown = [f"{least:,}" if least == most else f"{least:,} to {most:,}" for least, most in ends]
     return [
         f"The warm-ups differ: {shown[0]} and {shown[1]} transactions. Reads that a short warm-up left to the window "
-        "are in the result."
+        "may be in the result."
     ]
 
 

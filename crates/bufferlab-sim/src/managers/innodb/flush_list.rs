@@ -104,10 +104,10 @@ impl FlushList {
 
     /// Returns the number of pages that became dirty within `changes` changes after the oldest did.
     pub fn as_old(&self, changes: f64) -> u32 {
-        let Some((mut page, age)) = self.oldest() else { return 0 };
-        let least_age = (f64::from(age) - changes).max(0.0);
+        let Some((mut page, _)) = self.oldest() else { return 0 };
+        let first = self.list[page];
         for counted in 0..self.len() {
-            if f64::from(self.position.wrapping_sub(self.list[page])) < least_age {
+            if f64::from(self.list[page].wrapping_sub(first)) > changes {
                 return counted;
             }
             if counted + 1 < self.len() {
