@@ -71,7 +71,8 @@ impl IoCapacity {
     /// Refuses numbers that no server has.
     pub fn check(&self) -> Result<(), String> {
         let numbers = [self.pages, self.most_pages, self.least_dirty_pct, self.most_dirty_pct];
-        let fits = numbers.iter().all(|number| (0.0..=f64::from(u32::MAX)).contains(number)) && (0.01..=100.0).contains(&self.speed);
+        let fits = numbers.iter().all(|number| (0.0..=f64::from(u32::MAX)).contains(number))
+            && (0.01..=100.0).contains(&self.speed);
         fits.then_some(()).ok_or_else(|| "io_capacity has numbers from 0 on, and a speed of 0.01 to 100".to_owned())
     }
 
