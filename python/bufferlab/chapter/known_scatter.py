@@ -54,7 +54,8 @@ def _counter(metric: Metric) -> str | None:
 def _of_share(runs: Sequence[MeasuredRun], counter: str) -> float | None:
     """Return the standard deviation of a share of gets; None without counts.
 
-    It takes the events and the gets as independent. Their scatter has the same sign, so this is an upper bound.
+    The formula takes events and gets as independent. A run with more gets also has more events, so that the true
+    deviation is smaller.
     """
     events, gets = (_mean([run.window.change(name).value for run in runs]) for name in (counter, "page_gets"))
     if events is None or not gets:

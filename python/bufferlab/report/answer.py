@@ -423,7 +423,7 @@ def _long_window(analysis: Analysis) -> str | None:
         return None
     reads = analysis.metric(analysis.per_work(analysis.reads))
     doubts = "; ".join(map(numbers_in_doubt.named, numbers_in_doubt.doubting(analysis.checks, reads)))
-    told = f"need no such window, but are in doubt: {doubts}" if doubts else "are resolved"
+    told = f"need no such window, but are in doubt: {doubts}" if doubts else "need no such window"
     return (
         "Throughput and writes are not claimed, however far apart their intervals are: the shortest window is "
         f"{words.number(window_s)} s, and checkpoints need {LONG_WINDOW_SECONDS:.0f} s or more to even out (--full). "

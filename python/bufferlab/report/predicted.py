@@ -22,12 +22,13 @@ from bufferlab.units import format_bytes
 #: The largest error of a server and load in docs/prediction.md, "How far it was right", in per cent.
 LARGEST_ERROR_PERCENT = 6
 NO_INTERVAL = (
-    "one trace gives no interval; predicted reads of other pools without a doubt were up to "
-    f"{LARGEST_ERROR_PERCENT} % off, on the servers of docs/prediction.md"
+    f"one trace gives no interval; predicted reads of other pools were up to {LARGEST_ERROR_PERCENT} % off in the "
+    'cells of docs/prediction.md, "How far it was right"'
 )
 _ONE_TRACE = (
-    "One trace gives no interval. The error at the traced run's own point is not the error at other pools: predictions "
-    f"without a doubt were up to {LARGEST_ERROR_PERCENT} % off, on the servers and loads of docs/prediction.md."
+    "One trace gives no interval. The error at the traced run's own point is not the error at other pools: their "
+    f"predicted reads were up to {LARGEST_ERROR_PERCENT} % off in the cells of docs/prediction.md, "
+    '"How far it was right".'
 )
 SEEDS = (
     "Intervals tell how runs with other seeds differ. How far the rules are off is not in them: docs/prediction.md "
@@ -210,6 +211,15 @@ def _mean_cells(analysis: Analysis, point: PointRuns, unit: Work) -> tuple[str, 
         words.four_digits(fmean(one.lru.reads / one.work[unit] for one in told)),
         " to ".join(f"{count:,}" for count in sorted({min(warm_ups), max(warm_ups)})),
     )
+
+
+def note_of_ranges(analysis: Analysis) -> str:
+    """Return a sentence on writes that are predicted as a range, with a space before it; "" without a range."""
+    ranged = [one for _, one in predictions(analysis) if one.writes and len(one.writes.ends) > 1]
+    if not ranged:
+        return ""
+    of_seeds = " An interval is that of the seeds alone." if ranged[0].generated else ""
+    return f" Writes that have a range show its middle: the range is in the table of predicted writes.{of_seeds}"
 
 
 def _rows_of_writes(analysis: Analysis, unit: Work) -> list[predicted_writes.Row]:

@@ -9,6 +9,7 @@ from bufferlab.chapter.analysis import Analysis, PointRuns
 from bufferlab.chapter.elements import Row, Table
 from bufferlab.chapter.point_table import claims_blocked, headed, point_table
 from bufferlab.engines import registry as engines
+from bufferlab.report import predicted
 from bufferlab.results.metrics import Metric, per_work
 from bufferlab.results.timeline import finest_share, measured_instants, part, samples_of
 from bufferlab.stats.known_scatter import CLAIM_TIMES
@@ -122,6 +123,7 @@ def main_table(analysis: Analysis) -> Table:
     files = engines.chapters(analysis.engine).bytes_written(analysis.runs)
     if files and analysis.fit(analysis.per_work("write_bytes")) is not None:
         caption += f" Bytes written are those of {words.listing(files)} together."
+    caption += predicted.note_of_ranges(analysis)
     caption += claims_blocked(analysis, analysis.work_per_s, " of throughput")
     id = f"per-{analysis.unit_of_work.replace('_', '-')}"
     return point_table(analysis, id, f"Per {analysis.work_noun}", headed(analysis, metrics), caption, brief=_BRIEF)
