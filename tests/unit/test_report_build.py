@@ -347,7 +347,7 @@ def test_a_check_of_times_leaves_the_counts_standing_and_marks_the_times_alone(t
     found = report(tmp_path, Sweep(truths=BUFFER_SIZE[:2], latency_scale=1.08))
     (banner,) = found.banners
     assert banner.kind == "warning"
-    assert "In doubt: times and rates; all other numbers stand. What should hold: Little's law" in banner.text
+    assert "In doubt: times and rates; of the other numbers these checks say nothing. What should hold: Little's law" in banner.text
     assert "in doubt" not in found.answer
     assert table(found, "per-new-order").caption.endswith("In doubt by a check that failed: New-Orders per second.")
     assert found.steps is not None
@@ -358,7 +358,7 @@ def test_a_check_of_times_leaves_the_counts_standing_and_marks_the_times_alone(t
 def test_a_check_that_touches_the_answer_is_named_in_it(tmp_path: Path) -> None:
     found = report(tmp_path, Sweep(truths=BUFFER_SIZE[:2], gate="cap"))
     assert found.banners[0].kind == "danger"
-    titles = "Every warm-up ended in a steady state, none at its cap"
+    titles = "Every warm-up was ended by its gate, none by its cap"
     assert found.answer.endswith(f"Reads per New-Order are in doubt, because this did not hold: {titles}.")
 
 

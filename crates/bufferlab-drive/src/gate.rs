@@ -5,8 +5,13 @@
 //! misses per transaction no longer change; those that remain are compulsory misses of a growing database. A pool that
 //! is larger than the touched pages is warm when reads bring no new page. A prefill, which reads the tables once, may
 //! fill the pool ahead of the transactions. This file uses no clock and no engine.
+//!
+//! While a pool fills, each miss is the first get of a page, and misses fall to the level at which the pool is full
+//! (Denning and Schwartz, "Properties of the working-set model", 1972). Once it is full, they fall further while the
+//! pages of the server's start leave it. Both may be slower than the gate can see. So a gate can be asked to wait for a
+//! pool that reads will turn over soon.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// The ending of a warm-up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -40,6 +45,19 @@ impl GateEnd {
     }
 }
 
+/// What a gate waits for at least.
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+pub struct Patience {
+    /// The least number of transactions before the gate may open, for workloads in which more than the pool must become
+    /// warm.
+    #[serde(rename = "min_transactions", default)]
+    pub at_least: u64,
+    /// The gate waits for a pool that reads will have turned over within this many times the transactions after which
+    /// misses were first flat. With zero or one it waits for none.
+    #[serde(default)]
+    pub turnover_within: u64,
+}
+
 /// The least number of windows that the gate compares, the older half with the newer half.
 const MIN_WINDOWS: usize = 20;
 /// The compared windows must have replaced a sixteenth of the pool, or have as many transactions as it has frames.
@@ -69,18 +87,20 @@ impl Window {
 pub struct Gate {
     frames: u64,
     window_transactions: u64,
-    at_least: u64,
+    patience: Patience,
     misses: u64,
     /// The counts of every window so far, oldest first.
     windows: Vec<Window>,
+    /// The number of windows after which misses were first flat.
+    first_flat: Option<usize>,
 }
 
 impl Gate {
-    /// Makes a gate for a pool of `frames` frames. It takes counts every `window_transactions` transactions, and does
-    /// not open before `at_least` transactions.
-    pub fn new(frames: u64, window_transactions: u64, at_least: u64) -> Self {
+    /// Makes a gate for a pool of `frames` frames. It takes counts every `window_transactions` transactions.
+    pub fn new(frames: u64, window_transactions: u64, patience: Patience) -> Self {
         assert!(window_transactions > 0, "a window of the gate has transactions");
-        Gate { frames, window_transactions, at_least, misses: 0, windows: Vec::new() }
+        let windows = Vec::new();
+        Gate { frames, window_transactions, patience, misses: 0, windows, first_flat: None }
     }
 
     /// Notes the misses of the prefill, which reads tables before the first transaction. They fill the pool, and belong
@@ -94,17 +114,34 @@ impl Gate {
     pub fn window(&mut self, window: Window) -> Option<GateEnd> {
         self.misses += window.misses;
         self.windows.push(window);
-        if (self.windows.len() as u64) * self.window_transactions < self.at_least {
+        if (self.windows.len() as u64) * self.window_transactions < self.patience.at_least {
             return None;
         }
         // Each miss takes a frame: the first `frames` of them fill the pool, the next turn it over.
         if self.misses >= 2 * self.frames {
             return Some(GateEnd::PoolTurnover);
         }
-        if self.last_span().is_some_and(is_flat) {
-            return Some(GateEnd::FlatMisses);
+        let flat = self.last_span().filter(|span| is_flat(span)).map(|span| (sums(span).0, span.len()));
+        if let Some((misses, windows)) = flat {
+            let first = *self.first_flat.get_or_insert(self.windows.len());
+            if !self.turns_over_soon(misses as f64 / windows as f64, first) {
+                return Some(GateEnd::FlatMisses);
+            }
         }
         self.brought_no_new_page().then_some(GateEnd::NoNewPages)
+    }
+
+    /// Returns the ending of a warm-up that reached its limit: flat misses, if the gate only waited for the turnover.
+    pub fn at_limit(&self) -> GateEnd {
+        if self.first_flat.is_some() { GateEnd::FlatMisses } else { GateEnd::Cap }
+    }
+
+    /// Returns true when `misses` in each window turn the pool over within the time that the gate waits, if they were
+    /// first flat after `first_flat` windows.
+    fn turns_over_soon(&self, misses: f64, first_flat: usize) -> bool {
+        let missing = (2 * self.frames).saturating_sub(self.misses);
+        let within = self.patience.turnover_within.saturating_mul(first_flat as u64);
+        misses * within.saturating_sub(self.windows.len() as u64) as f64 >= missing as f64
     }
 
     /// Returns the number of demand misses that count towards filling and turnover of the pool. These are the
@@ -171,7 +208,7 @@ mod tests {
     use super::*;
 
     fn end_of(frames: u64, misses: impl IntoIterator<Item = u64>) -> Option<(usize, GateEnd)> {
-        let mut gate = Gate::new(frames, 500, 0);
+        let mut gate = Gate::new(frames, 500, Patience::default());
         misses.into_iter().enumerate().find_map(|(window, misses)| Some((window, gate.window(Window::of(misses))?)))
     }
 
@@ -188,6 +225,31 @@ mod tests {
         assert_eq!(end, GateEnd::FlatMisses);
         // After five time constants 0.7 % of the transient is left: 14 misses of 2000, on a level of 40.
         assert!((40..120).contains(&window), "ended at window {window}");
+    }
+
+    #[test]
+    fn a_pool_that_reads_turn_over_soon_is_waited_for_if_asked() {
+        // Misses that fall by 2 % in twenty windows look flat after twenty; two thirds of 7,500 frames are empty then.
+        let slow = |k: i32| (100.0 * (-f64::from(k) / 1000.0).exp()) as u64;
+        let ends = |turnover_within, frames| {
+            let mut gate = Gate::new(frames, 500, Patience { turnover_within, ..Patience::default() });
+            (0..400).find_map(|k| Some((k, gate.window(Window::of(slow(k)))?)))
+        };
+        assert_eq!(ends(0, 7_500), Some((19, GateEnd::FlatMisses)));
+        assert_eq!(ends(7, 7_500), Some((19, GateEnd::FlatMisses)));
+        assert_eq!(ends(16, 7_500), Some((163, GateEnd::PoolTurnover)));
+        // The rate turns out to be too low for this one.
+        let (window, end) = ends(16, 15_000).expect("it ends");
+        assert_eq!(end, GateEnd::FlatMisses);
+        assert!((20..320).contains(&window), "ended at window {window}");
+    }
+
+    #[test]
+    fn a_limit_reached_while_it_waits_for_the_turnover_is_no_cap() {
+        let mut gate = Gate::new(7_500, 500, Patience { turnover_within: 16, ..Patience::default() });
+        assert_eq!(gate.at_limit(), GateEnd::Cap);
+        (0..20).for_each(|_| assert_eq!(gate.window(Window::of(100)), None));
+        assert_eq!(gate.at_limit(), GateEnd::FlatMisses);
     }
 
     #[test]
@@ -211,7 +273,7 @@ mod tests {
 
     #[test]
     fn a_pool_that_was_filled_before_still_has_to_turn_over_once() {
-        let mut gate = Gate::new(1000, 500, 0);
+        let mut gate = Gate::new(1000, 500, Patience::default());
         gate.prefill(50_000);
         assert_eq!(gate.window(Window::of(999)), None);
         assert_eq!(gate.window(Window::of(1)), Some(GateEnd::PoolTurnover));
@@ -235,7 +297,7 @@ mod tests {
     #[test]
     fn reads_of_pages_that_the_pool_dropped_itself_bring_nothing_new() {
         let end = |dropped: u64| {
-            let mut gate = Gate::new(30_000_000, 500, 0);
+            let mut gate = Gate::new(30_000_000, 500, Patience::default());
             (0..200).find_map(|window| Some((window, gate.window(Window { misses: 40, dropped })?)))
         };
         assert_eq!(end(40), Some((19, GateEnd::NoNewPages)));
@@ -248,12 +310,14 @@ mod tests {
         fn it_opens_in_the_window_in_which_a_slow_reckoning_says_so(
             frames in 1_u64..200_000,
             at_least in 0_u64..40_000,
+            turnover_within in 0_u64..10,
             counts in proptest::collection::vec((0_u64..60, 0_u64..60), 1..120),
         ) {
-            let mut gate = Gate::new(frames, 500, at_least);
+            let patience = Patience { at_least, turnover_within };
+            let mut gate = Gate::new(frames, 500, patience);
             for (count, &(misses, dropped)) in (1..).zip(&counts) {
                 let end = gate.window(Window { misses, dropped });
-                assert_eq!(end, naive(frames, at_least, &counts[..count]), "in window {count}");
+                assert_eq!(end, naive(frames, patience, &counts[..count]), "in window {count}");
                 if end.is_some() {
                     break;
                 }
@@ -261,21 +325,33 @@ mod tests {
         }
     }
 
-    /// Applies the gate's rules as the comments above state them, each over all windows so far.
-    fn naive(frames: u64, at_least: u64, windows: &[(u64, u64)]) -> Option<GateEnd> {
+    /// Returns the misses of a window in the span that shows a trend, if it shows none.
+    fn flat_level(frames: u64, windows: &[(u64, u64)]) -> Option<f64> {
         let misses = |from: usize, to: usize| windows[from..to].iter().map(|&(misses, _)| misses).sum::<u64>();
         let count = windows.len();
-        if count as u64 * 500 < at_least {
-            return None;
-        }
-        if misses(0, count) >= 2 * frames {
-            return Some(GateEnd::PoolTurnover);
-        }
         let shows_a_trend =
             |&length: &usize| 16 * misses(count - length, count) >= frames || length as u64 * 500 >= frames;
-        if let Some(length) = (20..=count).step_by(2).find(shows_a_trend) {
-            let (older, newer) = (misses(count - length, count - length / 2), misses(count - length / 2, count));
-            if (older as f64 - newer as f64).abs() <= 0.05 * newer as f64 + ((older + newer) as f64).sqrt() {
+        let length = (20..=count).step_by(2).find(shows_a_trend)?;
+        let (older, newer) = (misses(count - length, count - length / 2), misses(count - length / 2, count));
+        let is_flat = (older as f64 - newer as f64).abs() <= 0.05 * newer as f64 + ((older + newer) as f64).sqrt();
+        is_flat.then(|| (older + newer) as f64 / length as f64)
+    }
+
+    /// Applies the gate's rules as the comments above state them, each over all windows so far.
+    fn naive(frames: u64, patience: Patience, windows: &[(u64, u64)]) -> Option<GateEnd> {
+        let count = windows.len();
+        if count as u64 * 500 < patience.at_least {
+            return None;
+        }
+        let read = windows.iter().map(|&(misses, _)| misses).sum::<u64>();
+        if read >= 2 * frames {
+            return Some(GateEnd::PoolTurnover);
+        }
+        if let Some(level) = flat_level(frames, windows) {
+            let is_late = |windows: usize| windows as u64 * 500 >= patience.at_least;
+            let first = (1..=count).find(|&some| is_late(some) && flat_level(frames, &windows[..some]).is_some());
+            let latest = patience.turnover_within * first.expect("this window is flat") as u64;
+            if read as f64 + level * (latest as f64 - count as f64) < 2.0 * frames as f64 {
                 return Some(GateEnd::FlatMisses);
             }
         }
@@ -286,7 +362,7 @@ mod tests {
 
     #[test]
     fn it_stays_shut_for_as_long_as_it_is_told() {
-        let mut gate = Gate::new(100, 500, 2_000);
+        let mut gate = Gate::new(100, 500, Patience { at_least: 2_000, ..Patience::default() });
         let ends: Vec<_> = std::iter::repeat_n(Window::of(500), 5).map(|window| gate.window(window)).collect();
         assert_eq!(ends, [None, None, None, Some(GateEnd::PoolTurnover), Some(GateEnd::PoolTurnover)]);
     }

@@ -5,7 +5,7 @@
 //! every window. Otherwise it matters little, because the gate compares sums over many windows. This file uses no clock
 //! and no engine.
 
-use crate::gate::{Gate, GateEnd, Window};
+use crate::gate::{Gate, GateEnd, Patience, Window};
 
 /// The number of transactions in one window of the gate, which decides at the end of each window.
 pub const GATE_WINDOW: u64 = 500;
@@ -23,11 +23,10 @@ pub struct GateFeed {
 }
 
 impl GateFeed {
-    /// Makes a gate for a pool of `frames` frames, which does not open before `at_least` transactions. No transaction
-    /// has ended yet, and the engine's counts are `counted`.
-    pub fn new(frames: u64, at_least: u64, counted: Window) -> Self {
+    /// Makes a gate for a pool of `frames` frames. No transaction has ended yet, and the engine's counts are `counted`.
+    pub fn new(frames: u64, patience: Patience, counted: Window) -> Self {
         let Window { misses, dropped } = counted;
-        let gate = Gate::new(frames, GATE_WINDOW, at_least);
+        let gate = Gate::new(frames, GATE_WINDOW, patience);
         GateFeed { gate, last: (0, misses), fed: misses, dropped, end: None }
     }
 
@@ -65,6 +64,11 @@ impl GateFeed {
         self.end
     }
 
+    /// Returns the ending of a warm-up that reached its limit before the gate opened.
+    pub fn at_limit(&self) -> GateEnd {
+        self.gate.at_limit()
+    }
+
     /// Returns the number of demand misses that count towards filling and turnover of the pool. These are the
     /// prefill's, at most one for each frame, and those of the warm-up's whole windows.
     pub fn misses(&self) -> u64 {
@@ -79,7 +83,7 @@ mod tests {
     /// Returns the number of transactions after which the gate opens, and the warm-up's ending. The run has
     /// `misses(transactions)` misses, and a poll every `step` transactions.
     fn opens(frames: u64, step: u64, misses: impl Fn(u64) -> u64) -> (u64, GateEnd) {
-        let mut feed = GateFeed::new(frames, 0, Window::of(misses(0)));
+        let mut feed = GateFeed::new(frames, Patience::default(), Window::of(misses(0)));
         (1..100_000)
             .map(|look| look * step)
             .find_map(|at| Some((at, feed.look(at, Window::of(misses(at)))?)))
@@ -99,7 +103,7 @@ mod tests {
 
     #[test]
     fn no_miss_is_lost_or_counted_twice() {
-        let mut feed = GateFeed::new(1_000_000, 0, Window::of(50));
+        let mut feed = GateFeed::new(1_000_000, Patience::default(), Window::of(50));
         for (transactions, misses) in [(3, 60), (499, 61), (500, 90), (4_700, 1_050), (4_700, 1_050), (5_000, 1_100)] {
             assert_eq!(feed.look(transactions, Window::of(misses)), None);
         }
@@ -119,7 +123,7 @@ mod tests {
 
     #[test]
     fn filling_and_turning_over_counts_what_was_prefilled() {
-        let mut feed = GateFeed::new(1_000, 0, Window::of(5_000));
+        let mut feed = GateFeed::new(1_000, Patience::default(), Window::of(5_000));
         feed.prefill(4_000);
         assert_eq!(feed.look(400, Window::of(5_999)), None);
         assert_eq!(feed.look(500, Window::of(6_000)), Some(GateEnd::PoolTurnover));

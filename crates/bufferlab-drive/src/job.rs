@@ -16,6 +16,7 @@ pub use crate::arrivals::Spacing;
 use crate::arrivals::{Arrivals, OpenLoop, RATE_RANGE_PER_S};
 use crate::data::Data;
 use crate::failure::{Failure, FailureKind};
+use crate::gate::Patience;
 
 /// A limit of a part of a run, by count and by time. The part ends when it reaches one of them.
 #[derive(Clone, Copy, Debug, Deserialize)]
@@ -39,13 +40,12 @@ impl Limit {
     }
 }
 
-/// The warm-up of a run. It lasts until the gate opens, for at least `at_least` transactions and at most `limit`.
+/// The warm-up of a run. It lasts until the gate opens, and at most to `limit`.
 #[derive(Clone, Copy, Debug, Deserialize)]
 pub struct WarmUp {
-    /// The least number of transactions before the gate may open, for workloads in which more than the pool must become
-    /// warm.
-    #[serde(rename = "min_transactions", default)]
-    pub at_least: u64,
+    /// What the gate waits for.
+    #[serde(flatten)]
+    pub patience: Patience,
     /// The limit at which the run ends a warm-up whose gate has not opened.
     #[serde(flatten)]
     pub limit: Limit,
@@ -53,7 +53,7 @@ pub struct WarmUp {
 
 impl From<Limit> for WarmUp {
     fn from(limit: Limit) -> Self {
-        WarmUp { at_least: 0, limit }
+        WarmUp { patience: Patience::default(), limit }
     }
 }
 

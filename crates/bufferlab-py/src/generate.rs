@@ -1,7 +1,7 @@
 //! Generated page accesses for Python: predicts the reads of a pool of any size without a server.
 
 use bufferlab_drive::failure::{Failure, FailureKind};
-use bufferlab_drive::gate::{Gate as Rule, GateEnd, Window};
+use bufferlab_drive::gate::{Gate as Rule, GateEnd, Patience, Window};
 use bufferlab_generate::job::Job;
 use bufferlab_generate::run::{Gate, RunError, Watch};
 use bufferlab_generate::simulate;
@@ -53,7 +53,8 @@ pub(crate) fn generated_bytes(py: Python<'_>, job: &str) -> PyResult<String> {
 
 fn generated(job: &Job, watch: &mut Watch<'_>) -> Result<bufferlab_generate::run::Run, Failure> {
     let gate = |frames: u32, stretch, at_least| -> Box<dyn Gate> {
-        Box::new(Measured { rule: Rule::new(frames.into(), stretch, at_least), end: None })
+        let patience = Patience { at_least, ..Patience::default() };
+        Box::new(Measured { rule: Rule::new(frames.into(), stretch, patience), end: None })
     };
     simulate::generate(job, &gate, Some(watch)).map_err(|error| failure(&error))
 }

@@ -257,7 +257,7 @@ _of_the_pool = touching("reads", "writes", "times", "device")
 
 @_of_the_pool
 def _warm_up(runs: Sequence[MeasuredRun]) -> Check:
-    name, title = "warm_up_gates", "Every warm-up ended in a steady state, none at its cap"
+    name, title = "warm_up_gates", "Every warm-up was ended by its gate, none by its cap"
     gates = [run.run.warm_up.gate if run.run.warm_up else "not recorded" for run in runs]
     if set(gates) == {"cold"}:
         return not_applicable(name, title, "none was asked for: every window begins with a cold pool")

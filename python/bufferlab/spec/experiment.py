@@ -141,6 +141,11 @@ class AskedWarmUp(TomlTable):
 
     min_transactions: int = Field(default=0, ge=0, le=_MOST)
     """The transactions before the gate may end the warm-up. Other caches, such as the page cache, may need them."""
+    turnover_within: int = Field(default=0, ge=0, le=1000)
+    """The gate waits for a turnover of the pool within this many times the transactions of the first flat misses.
+
+    With 0 it does not wait. A pool that has not turned over reads more than later.
+    """
     max_transactions: int = Field(ge=0, le=_MOST)
     """The cap of the warm-up, in transactions.
 

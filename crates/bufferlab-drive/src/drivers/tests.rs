@@ -7,7 +7,7 @@ use bufferlab_workload::client::{Batch, Outcome, Planned, Workload};
 use super::*;
 use crate::arrivals::{Arrivals, OpenLoop, Spacing};
 use crate::event::{Edge, Event, Phase};
-use crate::gate::{GateEnd, Window};
+use crate::gate::{GateEnd, Patience, Window};
 use crate::gate_feed::GateFeed;
 use crate::probes::Probes;
 use crate::sampler::{Sampler, StopOnDrop};
@@ -304,7 +304,7 @@ fn a_driver_inside_its_engine_looks_at_the_gate_after_each_of_its_windows_but_no
     ] {
         let engine = Arc::new(Engine::default());
         let (mut drivers, mut embedded) = (drivers(&engine, 1), Embedded::of(&engine));
-        let mut feed = GateFeed::new(frames, 0, Window::default());
+        let mut feed = GateFeed::new(frames, Patience::default(), Window::default());
         let outcome = drivers.run_inline(&segment(total), &mut embedded, Some(&mut feed));
         assert_eq!(outcome, Ok(SegmentEnd::Whole));
         assert_eq!((drivers.board.transactions(), committed(&drivers)), (ended, ended));

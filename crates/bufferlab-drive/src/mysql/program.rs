@@ -19,7 +19,7 @@ use super::session::MysqlServer;
 use crate::event::{Edge, Phase};
 use crate::failure::{Failure, FailureKind};
 use crate::finished::{Finished, Part, WarmedUp};
-use crate::gate::{GateEnd, Window};
+use crate::gate::Window;
 use crate::gate_feed::GateFeed;
 use crate::sampler::EngineCounters;
 use crate::server::job::{Counted, ProgramJob};
@@ -166,7 +166,7 @@ pub(super) fn measure(session: &mut Session<'_, MysqlServer>, program: &ProgramJ
     let (before, first) = look(session, program.counted)?;
     let begun = Instant::now();
     let mut running = Running::start(program)?;
-    let mut feed = GateFeed::new(job.frames, job.warm_up.at_least, Window::of(before));
+    let mut feed = GateFeed::new(job.frames, job.warm_up.patience, Window::of(before));
     let (mut done, mut gate) = (0, None);
     loop {
         if session.is_cancelled() {
@@ -177,7 +177,7 @@ pub(super) fn measure(session: &mut Session<'_, MysqlServer>, program: &ProgramJ
         done = transactions - first;
         gate = if feed.is_due(done) { feed.look(done, Window::of(misses)) } else { None };
         if gate.is_none() && (done >= job.warm_up.limit.transactions || begun.elapsed() >= job.warm_up.limit.time()) {
-            gate = Some(GateEnd::Cap);
+            gate = Some(feed.at_limit());
         }
         if gate.is_some() {
             break;

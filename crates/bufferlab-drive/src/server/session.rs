@@ -146,7 +146,7 @@ impl<S: Server> Session<'_, S> {
         drivers: &mut Drivers<S::Client>,
         begun: Instant,
     ) -> Result<(Option<GateEnd>, u64), Failure> {
-        let WarmUp { at_least, limit } = self.job.warm_up;
+        let WarmUp { patience, limit } = self.job.warm_up;
         // An engine inside this process began with an empty pool: all pages that it has read so far count as filling.
         let before = if self.server.inside().is_some() { Window::default() } else { self.server.counted()? };
         let filled = match drivers.each().next() {
@@ -163,10 +163,10 @@ impl<S: Server> Session<'_, S> {
             Ok(())
         })?;
         let filled = self.server.counted()?;
-        let mut feed = GateFeed::new(self.job.frames, at_least, filled);
+        let mut feed = GateFeed::new(self.job.frames, patience, filled);
         feed.prefill(filled.misses - before.misses);
         let ended = self.segment(drivers, limit, begun, Some(&mut feed))?;
-        let unopened = if limit.transactions == 0 { GateEnd::Cold } else { GateEnd::Cap };
+        let unopened = if limit.transactions == 0 { GateEnd::Cold } else { feed.at_limit() };
         let end = if ended == SegmentEnd::Cancelled { None } else { feed.end().or(Some(unopened)) };
         Ok((end, feed.misses()))
     }

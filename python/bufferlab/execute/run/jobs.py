@@ -36,6 +36,7 @@ def run_job(experiment: Experiment, point: GridPoint, seed: int, database: Path)
         "load": point.arrivals.model_dump(exclude_none=True),
         "warm_up": {
             "min_transactions": least_transactions(experiment, point),
+            "turnover_within": warm_up.turnover_within,
             "max_transactions": warm_up.max_transactions,
             "max_seconds": warm_up.max_duration,
         },
