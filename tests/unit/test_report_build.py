@@ -347,7 +347,10 @@ def test_a_check_of_times_leaves_the_counts_standing_and_marks_the_times_alone(t
     found = report(tmp_path, Sweep(truths=BUFFER_SIZE[:2], latency_scale=1.08))
     (banner,) = found.banners
     assert banner.kind == "warning"
-    assert "In doubt: times and rates; of the other numbers these checks say nothing. What should hold: Little's law" in banner.text
+    assert (
+        "In doubt: times and rates; of the other numbers these checks say nothing. What should hold: Little's law"
+        in banner.text
+    )
     assert "in doubt" not in found.answer
     assert table(found, "per-new-order").caption.endswith("In doubt by a check that failed: New-Orders per second.")
     assert found.steps is not None

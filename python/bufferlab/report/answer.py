@@ -149,7 +149,9 @@ def _failed_checks(analysis: Analysis) -> Banner:
     touched = numbers_in_doubt.in_words(wrong) if wrong else ""
     is_every = touched == numbers_in_doubt.EVERY
     if wrong:
-        tail = "do not use the numbers before reading why" if is_every else "of the other numbers these checks say nothing"
+        tail = (
+            "do not use the numbers before reading why" if is_every else "of the other numbers these checks say nothing"
+        )
         said.append(f"In doubt: {touched}; {tail}. What should hold: {'; '.join(map(numbers_in_doubt.named, wrong))}.")
     confounds = [check.detail for check in failed if check.name == _CONFOUNDED]
     if confounds:
