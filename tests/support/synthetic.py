@@ -124,6 +124,8 @@ class Sweep:
     warm_up_seconds: int = 8
     warm_up_transactions: int = 4600
     warm_up_misses: int | None = None
+    settle_transactions: int = 0
+    """The transactions that updates needed to move most rows."""
     """The misses of the warm-up; None if the runs do not record them."""
     statuses: Mapping[tuple[int, int], tuple[str, str]] = field(default_factory=dict)
     """(point, block) -> (status, reason) of the runs that failed or were interrupted."""
@@ -379,7 +381,9 @@ def _publish(
             "gate": sweep.gate,
             "seconds": float(sweep.warm_up_seconds),
             "transactions": sweep.warm_up_transactions,
-            "detail": sweep.warm_up_misses and {"misses": sweep.warm_up_misses},
+            "detail": ({"misses": sweep.warm_up_misses} if sweep.warm_up_misses else {})
+            | ({"settle_transactions": sweep.settle_transactions} if sweep.settle_transactions else {})
+            or None,
         }
         if whole
         else None,

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from bufferlab import spec
 from bufferlab.execute.run.jobs import run_job
-from bufferlab.plan import DataFacts, GridPoint, least_transactions, make
+from bufferlab.plan import DataFacts, GridPoint, least_transactions, make, settle_transactions
 from bufferlab.spec import Experiment, Overrides
 
 
@@ -46,3 +46,35 @@ def test_other_workloads_have_the_experiments_own() -> None:
     experiment = spec.load("buffer-size", Overrides(engine="postgres"))
     point = make(experiment, lambda _: DataFacts(100_000_000)).points[0]
     assert least_transactions(experiment, point) == experiment.warm_up.min_transactions
+
+
+SCRIPT = """-- setup
+CREATE TABLE t (id INTEGER PRIMARY KEY, a INTEGER NOT NULL);
+-- transaction: look weight=4
+\\set id random(1, 1000)
+SELECT a FROM t WHERE id = :id;
+-- transaction: change weight=1
+\\set id random(1, 1000)
+UPDATE t SET a = a + 1 WHERE id = :id;
+"""
+
+
+def scripted(tmp_path: Path, engine: str, **overrides: int) -> tuple[Experiment, GridPoint]:
+    (tmp_path / "my.sql").write_text(SCRIPT)
+    experiment = spec.load("script", Overrides(engine=engine, script=str(tmp_path / "my.sql"), **overrides))
+    return experiment, make(experiment, lambda _: DataFacts(100_000_000)).points[0]
+
+
+def test_a_script_is_played_for_the_rows_that_its_updates_move(tmp_path: Path) -> None:
+    """One transaction in 5,000 updates a given row; half of the rows have three updates after 2.67 in the mean."""
+    experiment, point = scripted(tmp_path, "postgres")
+    assert 13_000 <= settle_transactions(experiment, point) <= 19_000
+    asked = run_job(experiment, point, 1, Path("db"))["warm_up"]
+    assert asked["settle_transactions"] == settle_transactions(experiment, point)
+    assert asked["turnover_within"] == experiment.warm_up.turnover_within > 0
+
+
+def test_a_script_is_not_waited_for_where_rows_stay_or_the_cap_is_too_low(tmp_path: Path) -> None:
+    assert settle_transactions(*scripted(tmp_path, "mysql")) == 0
+    assert settle_transactions(*scripted(tmp_path, "postgres", warm_up_max=20_000)) == 0
+    assert settle_transactions(*hot_rows("postgres", 10)) == 0

@@ -56,6 +56,10 @@ pub struct Patience {
     /// misses were first flat. With zero or one it waits for none.
     #[serde(default)]
     pub turnover_within: u64,
+    /// The least number of transactions before the gate may open, because updates move rows until then. Unlike
+    /// `at_least`, it is given up at the limit.
+    #[serde(default)]
+    pub settle_transactions: u64,
 }
 
 /// The least number of windows that the gate compares, the older half with the newer half.
@@ -91,8 +95,8 @@ pub struct Gate {
     misses: u64,
     /// The counts of every window so far, oldest first.
     windows: Vec<Window>,
-    /// The number of windows after which misses were first flat.
-    first_flat: Option<usize>,
+    /// The windows and the ending after which the gate would have opened without waiting for turnover or updates.
+    first: Option<(usize, GateEnd)>,
 }
 
 impl Gate {
@@ -100,7 +104,7 @@ impl Gate {
     pub fn new(frames: u64, window_transactions: u64, patience: Patience) -> Self {
         assert!(window_transactions > 0, "a window of the gate has transactions");
         let windows = Vec::new();
-        Gate { frames, window_transactions, patience, misses: 0, windows, first_flat: None }
+        Gate { frames, window_transactions, patience, misses: 0, windows, first: None }
     }
 
     /// Notes the misses of the prefill, which reads tables before the first transaction. They fill the pool, and belong
@@ -114,34 +118,45 @@ impl Gate {
     pub fn window(&mut self, window: Window) -> Option<GateEnd> {
         self.misses += window.misses;
         self.windows.push(window);
-        if (self.windows.len() as u64) * self.window_transactions < self.patience.at_least {
+        if self.transactions() < self.patience.at_least {
             return None;
         }
+        let end = self.end()?;
+        let (first, _) = *self.first.get_or_insert((self.windows.len(), end));
+        let waits = end == GateEnd::FlatMisses && self.turns_over_soon(first);
+        (!waits && self.transactions() >= self.patience.settle_transactions).then_some(end)
+    }
+
+    /// Returns the ending of a warm-up that reached its limit. A gate that only waited for the turnover or for updates
+    /// gives the ending that it had before.
+    pub fn at_limit(&self) -> GateEnd {
+        self.first.map_or(GateEnd::Cap, |(_, end)| end)
+    }
+
+    /// Returns the transactions of the windows so far.
+    fn transactions(&self) -> u64 {
+        self.windows.len() as u64 * self.window_transactions
+    }
+
+    /// Returns the ending by what the windows so far show.
+    fn end(&self) -> Option<GateEnd> {
         // Each miss takes a frame: the first `frames` of them fill the pool, the next turn it over.
         if self.misses >= 2 * self.frames {
             return Some(GateEnd::PoolTurnover);
         }
-        let flat = self.last_span().filter(|span| is_flat(span)).map(|span| (sums(span).0, span.len()));
-        if let Some((misses, windows)) = flat {
-            let first = *self.first_flat.get_or_insert(self.windows.len());
-            if !self.turns_over_soon(misses as f64 / windows as f64, first) {
-                return Some(GateEnd::FlatMisses);
-            }
+        if self.last_span().is_some_and(is_flat) {
+            return Some(GateEnd::FlatMisses);
         }
         self.brought_no_new_page().then_some(GateEnd::NoNewPages)
     }
 
-    /// Returns the ending of a warm-up that reached its limit: flat misses, if the gate only waited for the turnover.
-    pub fn at_limit(&self) -> GateEnd {
-        if self.first_flat.is_some() { GateEnd::FlatMisses } else { GateEnd::Cap }
-    }
-
-    /// Returns true when `misses` in each window turn the pool over within the time that the gate waits, if they were
-    /// first flat after `first_flat` windows.
-    fn turns_over_soon(&self, misses: f64, first_flat: usize) -> bool {
+    /// Returns true when the misses of the latest span turn the pool over within the time that the gate waits, if they
+    /// were first flat after `first_flat` windows.
+    fn turns_over_soon(&self, first_flat: usize) -> bool {
         let missing = (2 * self.frames).saturating_sub(self.misses);
         let within = self.patience.turnover_within.saturating_mul(first_flat as u64);
-        misses * within.saturating_sub(self.windows.len() as u64) as f64 >= missing as f64
+        let left = within.saturating_sub(self.windows.len() as u64);
+        self.last_span().is_some_and(|span| sums(span).0 as f64 / span.len() as f64 * left as f64 >= missing as f64)
     }
 
     /// Returns the number of demand misses that count towards filling and turnover of the pool. These are the
@@ -311,9 +326,10 @@ mod tests {
             frames in 1_u64..200_000,
             at_least in 0_u64..40_000,
             turnover_within in 0_u64..10,
+            settle_transactions in 0_u64..40_000,
             counts in proptest::collection::vec((0_u64..60, 0_u64..60), 1..120),
         ) {
-            let patience = Patience { at_least, turnover_within };
+            let patience = Patience { at_least, turnover_within, settle_transactions };
             let mut gate = Gate::new(frames, 500, patience);
             for (count, &(misses, dropped)) in (1..).zip(&counts) {
                 let end = gate.window(Window { misses, dropped });
@@ -339,25 +355,42 @@ mod tests {
 
     /// Applies the gate's rules as the comments above state them, each over all windows so far.
     fn naive(frames: u64, patience: Patience, windows: &[(u64, u64)]) -> Option<GateEnd> {
+        let end = without_waiting(frames, patience, windows)?;
         let count = windows.len();
-        if count as u64 * 500 < patience.at_least {
+        let first = (1..=count).find(|&some| without_waiting(frames, patience, &windows[..some]).is_some())?;
+        let read = windows.iter().map(|&(misses, _)| misses).sum::<u64>();
+        if let (GateEnd::FlatMisses, Some(level)) = (end, flat_level(frames, windows)) {
+            let latest = (patience.turnover_within * first as u64) as f64;
+            if latest > count as f64 && read as f64 + level * (latest - count as f64) >= 2.0 * frames as f64 {
+                return None;
+            }
+        }
+        (count as u64 * 500 >= patience.settle_transactions).then_some(end)
+    }
+
+    fn without_waiting(frames: u64, patience: Patience, windows: &[(u64, u64)]) -> Option<GateEnd> {
+        let count = windows.len();
+        if (count as u64 * 500) < patience.at_least {
             return None;
         }
-        let read = windows.iter().map(|&(misses, _)| misses).sum::<u64>();
-        if read >= 2 * frames {
+        if windows.iter().map(|&(misses, _)| misses).sum::<u64>() >= 2 * frames {
             return Some(GateEnd::PoolTurnover);
         }
-        if let Some(level) = flat_level(frames, windows) {
-            let is_late = |windows: usize| windows as u64 * 500 >= patience.at_least;
-            let first = (1..=count).find(|&some| is_late(some) && flat_level(frames, &windows[..some]).is_some());
-            let latest = patience.turnover_within * first.expect("this window is flat") as u64;
-            if read as f64 + level * (latest as f64 - count as f64) < 2.0 * frames as f64 {
-                return Some(GateEnd::FlatMisses);
-            }
+        if flat_level(frames, windows).is_some() {
+            return Some(GateEnd::FlatMisses);
         }
         let span = &windows[count.checked_sub(20)?..];
         let (read, dropped) = span.iter().fold((0, 0), |(read, dropped), window| (read + window.0, dropped + window.1));
         (read as f64 - dropped as f64 <= f64::from((read + dropped) as u32).sqrt()).then_some(GateEnd::NoNewPages)
+    }
+
+    #[test]
+    fn updates_are_waited_for_unless_the_limit_comes_first() {
+        let mut gate = Gate::new(1_000, 500, Patience { settle_transactions: 2_000, ..Patience::default() });
+        let ends: Vec<_> = std::iter::repeat_n(Window::of(1_000), 3).map(|window| gate.window(window)).collect();
+        assert_eq!(ends, [None, None, None]);
+        assert_eq!(gate.at_limit(), GateEnd::PoolTurnover);
+        assert_eq!(gate.window(Window::of(1_000)), Some(GateEnd::PoolTurnover));
     }
 
     #[test]

@@ -158,6 +158,14 @@ fn check_script(source: &str, text: &str, variables: &str) -> PyResult<String> {
     }))
 }
 
+/// Returns the number of transactions of a script after which most of its updates reach rows that were updated three
+/// times before; zero if none updates such rows, or `most` transactions are too few.
+#[pyfunction]
+fn script_settles_after(py: Python<'_>, source: &str, text: &str, variables: &str, most: u64) -> PyResult<u64> {
+    let variables: Vec<(String, Number)> = parse::<BTreeMap<_, _>>(variables)?.into_iter().collect();
+    py.detach(|| guarded(|| Ok(Script::parse(source, text, &variables)?.updates_settle_after(most)?)))
+}
+
 /// Returns the version of the built-in SQLite.
 #[pyfunction]
 fn sqlite_version() -> &'static str {
@@ -213,6 +221,6 @@ mod native {
     #[pymodule_export]
     use super::{
         NativeError, cancel, check_direct_io, check_io_uring, check_script, core_version, host_fingerprint, load,
-        load_recipe, resolve_device, run, sqlite_pages, sqlite_shape, sqlite_version,
+        load_recipe, resolve_device, run, script_settles_after, sqlite_pages, sqlite_shape, sqlite_version,
     };
 }

@@ -155,6 +155,12 @@ class Native(Protocol):
     def check_script(self, source: str, text: str, variables_json: str) -> str:
         """Parse a script without an engine; return its contents. Raise NativeError with the line that is wrong."""
 
+    def script_settles_after(self, source: str, text: str, variables_json: str, most: int) -> int:
+        """Return the transactions after which most updates of a script reach rows with three updates before.
+
+        Return 0 if none updates rows that its variables choose, or if `most` transactions are too few.
+        """
+
     def Curve(self, pages: int, first_page: int, end_page: int) -> Curve:  # noqa: N802
         """Return a curve for pages numbered from 0. Only gets of pages from `first_page` to before `end_page` count."""
 

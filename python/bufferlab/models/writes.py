@@ -153,8 +153,8 @@ def few_checkpoints(checkpoints: float) -> list[WritesDoubt]:
         return []
     doubt = WritesDoubt(
         name="few_checkpoints",
-        sentence=f"the window is long enough for {checkpoints:.2g} checkpoints, so that the pages they write depend on "
-        f"where it begins, and pages that wait for the next one are missing; {_LEAST_CHECKPOINTS} or more would do",
+        sentence=f"the window lasts {checkpoints:.2g} times the time between checkpoints, so the pages they write "
+        f"depend on where it begins, and pages that wait for the next one are missing; {_LEAST_CHECKPOINTS} or more would do",
     )
     return [doubt]
 

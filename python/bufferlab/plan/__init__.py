@@ -13,7 +13,7 @@ from bufferlab.plan.grid import (
     stored_workload,
 )
 from bufferlab.plan.run_order import Plan, PlannedRun, block_order, make, run_seed
-from bufferlab.plan.warm_up import least_transactions
+from bufferlab.plan.warm_up import least_transactions, settle_transactions
 
 __all__ = [
     "DataFacts",
@@ -32,5 +32,6 @@ __all__ = [
     "needed_data",
     "points_of",
     "run_seed",
+    "settle_transactions",
     "stored_workload",
 ]

@@ -14,7 +14,7 @@ from bufferlab.engines.declaration import DeclaredRates
 from bufferlab.engines.servers.existing.address import is_url
 from bufferlab.plan.grid import GridPoint, needed_data, workload_of
 from bufferlab.plan.run_order import Plan
-from bufferlab.plan.warm_up import least_transactions
+from bufferlab.plan.warm_up import least_transactions, settle_transactions
 from bufferlab.spec import Experiment
 from bufferlab.units import MIB
 
@@ -85,10 +85,11 @@ def estimate(
     for point in plan.points:
         size = point.database_bytes
         measuring = window_seconds(experiment, point, rates) + _phases_seconds(experiment, rates)
+        least = max(least_transactions(experiment, point), settle_transactions(experiment, point))
         warming = min(
             warm_up.max_duration,
             warm_up.max_transactions / rates.transactions_per_s,
-            max(size / rates.warm_up_bytes_per_s, least_transactions(experiment, point) / rates.transactions_per_s),
+            max(size / rates.warm_up_bytes_per_s, least / rates.transactions_per_s),
         )
         grown_bytes = int((measuring + warming) * rates.transactions_per_s * workload.grows_bytes_per_transaction)
         in_place = engine.data_is_read_only or is_elsewhere(point)

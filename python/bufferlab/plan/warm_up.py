@@ -1,8 +1,12 @@
-"""Computes the minimum number of warm-up transactions of a point."""
+"""Computes for how many transactions the warm-up of a point must last."""
 
 from __future__ import annotations
 
+import json
+from functools import lru_cache
+
 from bufferlab.engines import registry as engines
+from bufferlab.engines.native import native
 from bufferlab.plan.grid import GridPoint, workload_of
 from bufferlab.spec import Experiment
 
@@ -20,3 +24,22 @@ def least_transactions(experiment: Experiment, point: GridPoint) -> int:
         return warm_up.min_transactions
     values = {name: setting.value_or_text for name, setting in point.workload.items()}
     return max(warm_up.min_transactions, min(settles_after(values), warm_up.max_transactions // 2))
+
+
+def settle_transactions(experiment: Experiment, point: GridPoint) -> int:
+    """Return the transactions after which the rows that a script mostly updates have moved.
+
+    The gate waits for them, up to the warm-up's cap. The number is 0 if the engine leaves updated rows in their place,
+    if the workload is no script or updates no rows that its variables choose, or if they take more than half of the
+    cap. Raises BufferlabError if the script cannot be played.
+    """
+    script = experiment.workload.script
+    if script is None or not engines.declaration(experiment.engine).updates_move_rows:
+        return 0
+    most = experiment.warm_up.max_transactions // 2
+    return _settle_transactions(script.source, script.text, json.dumps(point.variables, sort_keys=True), most)
+
+
+@lru_cache(maxsize=64)
+def _settle_transactions(source: str, text: str, variables_json: str, most: int) -> int:
+    return native().script_settles_after(source, text, variables_json, most)

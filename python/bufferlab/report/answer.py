@@ -14,7 +14,7 @@ from bufferlab.chapter.analysis import LONG_WINDOW_SECONDS, Analysis, Group, Poi
 from bufferlab.chapter.elements import Banner
 from bufferlab.engines import registry as engines
 from bufferlab.knob import Value
-from bufferlab.report import findings, predicted, unfilled_pools
+from bufferlab.report import findings, predicted, early_windows
 from bufferlab.report.chapters.concurrency import asks_for_throughput
 from bufferlab.report.chapters.hosts import differ_more
 from bufferlab.report.chapters.without_a_run import without_run
@@ -127,7 +127,7 @@ def banners(analysis: Analysis) -> list[Banner]:
         found.append(Banner("danger", text))
     if numbers_in_doubt.failed(analysis.checks):
         found.append(_failed_checks(analysis))
-    found += [Banner("warning", text) for text in unfilled_pools.warnings(analysis)]
+    found += [Banner("warning", text) for text in early_windows.warnings(analysis)]
     if said_of_gaps := _gaps(analysis):
         found.append(Banner("warning", said_of_gaps))
     missing = sum(len(point.failures) for point in analysis.points)

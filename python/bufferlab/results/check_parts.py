@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from math import exp, log, sqrt
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from bufferlab.results.drift import MIN_MISSES, WORK
+from bufferlab.results.drift import LATE_FITS, MIN_MISSES, WORK
 from bufferlab.results.window import Value, Window
 from bufferlab.units import format_percent
 
@@ -331,29 +331,51 @@ def mixed_in_a_third(run: MeasuredRun) -> float:
     return sum(done) / 3 if sum(count > 0 for count in done) > 1 else 0.0
 
 
+def _not_judged(what: str, seen: Sequence[tuple[MeasuredRun, float]], late_s: float) -> str:
+    """Return why no window's thirds can be compared; `seen` has the runs, and the events in a third of each.
+
+    `late_s` is the delay in seconds with which the engine publishes its counts.
+    """
+    longest_s = max((run.window.seconds or 0.0 for run, _ in seen), default=0.0)
+    if late_s and longest_s < 3 * LATE_FITS * late_s:
+        return (
+            f"the server publishes its counts up to {late_s:g} s late, so a window needs {3 * LATE_FITS * late_s:g} s; "
+            f"the longest has {longest_s:.2g} s"
+        )
+    if most := max((counted for _, counted in seen), default=0.0):
+        if most < MIN_MISSES:
+            return f"a third of a window needs {MIN_MISSES:,} {what}; the most are {most:,.0f}"
+    return f"no third of a window has {MIN_MISSES:,} {what} and samples at its ends"
+
+
 def stood_still(
     name: str,
     title: str,
     what: str,
     found: Iterable[tuple[MeasuredRun, float | None, float]],
     mixed: Callable[[MeasuredRun], float] = mixed_in_a_third,
+    *,
+    by_kernel: bool = False,
 ) -> Check:
     """Return a check that the rate of the events `what` did not change between a window's first and last third.
 
     The check judges each point's mean over its runs, so that it does not take one run's scatter for drift. `found` has
     for each run the ratio of its last third to its first, and the number of events in a third. `mixed` is
-    `mixed_in_a_third` or a function like it. These two numbers set the limit (`drift_limit`).
+    `mixed_in_a_third` or a function like it. These two numbers set the limit (`drift_limit`). `by_kernel` says that the
+    kernel counts the events, without delay.
     """
     points: dict[int, list[tuple[MeasuredRun, float, float]]] = {}
     silent = 0
+    seen: list[tuple[MeasuredRun, float]] = []
     for run, ratio, counted in found:
+        seen.append((run, counted))
         if ratio is None:
             silent += 1
         else:
             points.setdefault(run.run.point.index, []).append((run, ratio, counted))
     if not points:
-        why = f"no third of a window has {MIN_MISSES:,} {what}, samples at its ends, and counts that are up to date"
-        return not_applicable(name, title, why)
+        late_s = 0.0 if by_kernel else max((run.engine.counts_late_s for run, _ in seen), default=0.0)
+        return not_applicable(name, title, _not_judged(what, seen, late_s))
     judged = [
         (
             exp(sum(log(ratio) for _, ratio, _ in of) / len(of)),

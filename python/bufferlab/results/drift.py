@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 MIN_MISSES = 1000
 DEVICE_PAGE_BYTES = 8192
 _THIRD = 1 / 3
-_LATE_FITS = 5
+LATE_FITS = 5
 """The least length of a third, as a multiple of the maximum delay with which an engine publishes its counts."""
 #: The engine's own counters of transactions are used if they have at least this share of the drivers' count. They can
 #: have less, because a script need not commit.
@@ -41,7 +41,7 @@ def drift(samples: pl.DataFrame, own_work: Sequence[str] = (), late_s: float = 0
     windows of 3,000 transactions, and 0.7 % in 20 windows of 8,000.
 
     An engine publishes its counts up to `late_s` seconds late, except at the edges. If a third is shorter than
-    _LATE_FITS times that, the result is None: windows of 2 s without drift had a ratio of 2.3 (PostgreSQL 18.0).
+    LATE_FITS times that, the result is None: windows of 2 s without drift had a ratio of 2.3 (PostgreSQL 18.0).
     """
     return _drift(samples, "demand_misses", 1, own_work, late_s)
 
@@ -62,7 +62,7 @@ def _drift(samples: pl.DataFrame, metric: str, unit: int, own_work: Sequence[str
     if not (samples["metric"] == metric).any():  # Most engines lack one of the two.
         return None
     points = measured_instants(samples.filter(pl.col("metric").is_in([metric, *own_work, *WORK])))
-    if len(points) < 3 or (points[-1].t_s - points[0].t_s) * _THIRD < _LATE_FITS * late_s:
+    if len(points) < 3 or (points[-1].t_s - points[0].t_s) * _THIRD < LATE_FITS * late_s:
         return None
     whole = part(points, 0.0, 1.0)
     work = own_work if own_work and _total(whole, own_work) >= _ALL * _total(whole, WORK) else WORK

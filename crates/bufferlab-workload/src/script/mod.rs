@@ -11,6 +11,7 @@ mod expression;
 mod number;
 mod parser;
 mod sql;
+mod updates;
 mod workload;
 
 pub use bundle::{BUNDLE, ScriptJob};

@@ -15,6 +15,8 @@ pub struct Sql {
     /// The line on which the statement begins, counted from one.
     pub line: usize,
     pub(super) control: Control,
+    /// For an UPDATE, the first parameter after its WHERE: it and those after it choose the rows.
+    pub(super) row_from: Option<usize>,
 }
 
 impl Sql {
@@ -158,6 +160,7 @@ pub(super) fn read_statement(
     let (mut texts, mut slots, mut words) = (Vec::new(), Vec::new(), Words::default());
     let mut text_begin = cursor.at;
     let mut text_end = None;
+    let mut before_where = None;
     while text_end.is_none() {
         let (rest, line) = (cursor.rest(), cursor.line);
         let fail = |fault: Fault| (line, fault);
@@ -204,13 +207,17 @@ pub(super) fn read_statement(
             _ if byte.is_ascii_alphabetic() || byte == b'_' => {
                 let end = rest.find(|c: char| !(c.is_alphanumeric() || c == '_' || c == '$')).unwrap_or(rest.len());
                 words.see(&rest[..end]);
+                if before_where.is_none() && rest[..end].eq_ignore_ascii_case("WHERE") {
+                    before_where = Some(slots.len());
+                }
                 cursor.skip(end);
             }
             _ => cursor.skip(rest.chars().next().map_or(1, char::len_utf8)),
         }
     }
     texts.push(cursor.text[text_begin..text_end.unwrap_or(cursor.at)].trim_end().to_owned());
-    Ok(Sql { texts, slots, line: first_line, control: words.control() })
+    let row_from = before_where.filter(|&first| words.is(0, &["UPDATE"]) && first < slots.len());
+    Ok(Sql { texts, slots, line: first_line, control: words.control(), row_from })
 }
 
 /// Most parameters of one statement; every engine takes as many.

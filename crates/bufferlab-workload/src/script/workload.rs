@@ -8,6 +8,7 @@ use super::error::{Fault, ScriptError};
 use super::expression::Memory;
 use super::number::RunError;
 use super::parser::{NUMBER_SLOT, Script, Step};
+use super::updates::row_of;
 use super::{Number, Sql};
 use crate::client::{
     Batch, Client, ClientError, Outcome, OwnSql, Planned, StatementId, StatementSpec, Value, Workload,
@@ -226,6 +227,23 @@ impl ScriptWorkload {
                     let slots = self.script.statements[*index].slots.iter();
                     self.parameters.extend(slots.map(|&slot| self.memory.slots[slot]));
                 }
+            }
+        }
+    }
+
+    /// Calls `update` with each row that the planned transaction updates (`row_of`).
+    pub(super) fn each_update(&self, mut update: impl FnMut(u64)) {
+        if self.failed.is_some() {
+            return;
+        }
+        let mut used = 0;
+        for step in &self.script.transactions[self.planned].steps {
+            let Step::Execute(index) = step else { continue };
+            let sql = &self.script.statements[*index];
+            let parameters = &self.parameters[used..used + sql.slots.len()];
+            used += sql.slots.len();
+            if let Some(from) = sql.row_from {
+                update(row_of(*index, &parameters[from..], &self.script.texts));
             }
         }
     }

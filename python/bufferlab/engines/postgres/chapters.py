@@ -80,16 +80,18 @@ def _limits(runs: Sequence[MeasuredRun]) -> list[str]:
     if any(_moves_rows_of_unknown_number(run) for run in runs):
         found.append(
             "This script updates rows. PostgreSQL writes an updated row to another place, often on another page, so "
-            "hot rows move, and reads may go on changing long after the pool is warm. To measure later, lengthen the "
-            "warm-up with --warm-up-min N."
+            "hot rows move, and reads may go on changing long after the pool is warm. How long is not known of this "
+            "script; --warm-up-min N measures later."
         )
     return found
 
 
 def _moves_rows_of_unknown_number(run: MeasuredRun) -> bool:
-    """Return whether updates moved rows, and the workload did not say for how long: nothing is known of a script."""
+    """Return whether a script's updates moved rows, and it is not known for how long (plan/warm_up.py)."""
     updated = run.window.change(Views.postgres_database_tup_updated.name).value
-    return run.run.workload.get("name") == "script" and bool(updated)
+    detail = run.run.warm_up.detail if run.run.warm_up else None
+    is_known = isinstance(detail, dict) and "settle_transactions" in detail
+    return run.run.workload.get("name") == "script" and bool(updated) and not is_known
 
 
 CHAPTERS = EngineChapters(inside=(inside,), limits=_limits)

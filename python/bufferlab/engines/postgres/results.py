@@ -133,7 +133,7 @@ def _device_steady(runs: Sequence[MeasuredRun]) -> Check:
         return not_applicable(name, title, "no memory limit: the page cache takes what the host has free")
     pages = [(run.window.change("server_read_bytes").value or 0.0) / DEVICE_PAGE_BYTES for run in bounded]
     found = [(run, run.device_drift, counted / 3) for run, counted in zip(bounded, pages, strict=True)]
-    return stood_still(name, title, "pages from the device", found)
+    return stood_still(name, title, "pages from the device", found, by_kernel=True)
 
 
 @touching("writes")

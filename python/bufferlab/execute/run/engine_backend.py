@@ -29,7 +29,7 @@ from bufferlab.execute.run.jobs import check_job, run_job, run_workload, stored_
 from bufferlab.execute.run.run_checks import check_run, fatal, started_with
 from bufferlab.execute.run.supervise import Event, Worker
 from bufferlab.execute.stop import StopRequest
-from bufferlab.plan import GridPoint, PlannedRun, stored_workload
+from bufferlab.plan import GridPoint, PlannedRun, settle_transactions, stored_workload
 from bufferlab.plan.estimate import window_seconds
 from bufferlab.results.schema import Database, Measured, PhaseDone, Run, Shape, StoredSetting, WarmUp
 from bufferlab.results.store import SweepFolder, latency_rows, sample_rows
@@ -254,7 +254,8 @@ class _OneRun:
         filled.latency = latency_rows(result["latency"])
         filled.ran(_settings(self.point, result), result["engine_version"])
         run.workload = {**run.workload, "drawn": result.get("drawn")}
-        run.warm_up, run.measured = _warm_up(result["warm_up"]), Measured(**result["measured"])
+        settle = settle_transactions(context.experiment, self.point)
+        run.warm_up, run.measured = _warm_up(result["warm_up"], settle), Measured(**result["measured"])
         if warm := run.warm_up:
             _LOG.info("%s, block %d: the window began by the gate %s, after %.4g s and %d transactions",
                       run.point.label, run.block + 1, warm.gate, warm.seconds, warm.transactions)  # fmt: skip
@@ -326,15 +327,17 @@ def _settings(point: GridPoint, result: dict[str, Any]) -> dict[str, StoredSetti
     return settings | {name: StoredSetting(actual=value) for name, value in told.items()}
 
 
-def _warm_up(told: dict[str, Any]) -> WarmUp | None:
+def _warm_up(told: dict[str, Any], settle: int) -> WarmUp | None:
     """Return the warm-up's gate, seconds and transactions, which every engine reports, and the rest as `detail`.
 
-    Return None if the warm-up was interrupted.
+    `settle` are the transactions that the gate waited for, so that updated rows have moved; 0 if it did not. Return
+    None if the warm-up was interrupted.
     """
     if told["gate"] is None:
         return None
     common = {name: told[name] for name in ("gate", "seconds", "transactions")}
-    return WarmUp(**common, detail={name: value for name, value in told.items() if name not in common} or None)
+    detail = {name: value for name, value in told.items() if name not in common}
+    return WarmUp(**common, detail=detail | ({"settle_transactions": settle} if settle else {}) or None)
 
 
 def _window_left_s(experiment: Experiment, share: float, spent_s: float) -> float:

@@ -11,7 +11,7 @@ from typing import Any
 
 from bufferlab.engines import registry as engines
 from bufferlab.knob import Values
-from bufferlab.plan import DataKnobs, GridPoint, least_transactions
+from bufferlab.plan import DataKnobs, GridPoint, least_transactions, settle_transactions
 from bufferlab.results.schema import Condition, Consistency
 from bufferlab.spec import Experiment
 from bufferlab.spec.experiment import Phase, Workload
@@ -37,6 +37,7 @@ def run_job(experiment: Experiment, point: GridPoint, seed: int, database: Path)
         "warm_up": {
             "min_transactions": least_transactions(experiment, point),
             "turnover_within": warm_up.turnover_within,
+            "settle_transactions": settle_transactions(experiment, point),
             "max_transactions": warm_up.max_transactions,
             "max_seconds": warm_up.max_duration,
         },

@@ -14,7 +14,7 @@ from bufferlab.chapter import words
 from bufferlab.engines import registry as engines
 from bufferlab.errors import Problem, SpecError
 from bufferlab.knob import AUTO, Value
-from bufferlab.report import unfilled_pools
+from bufferlab.report import early_windows
 from bufferlab.report.comparison.sides import MatchedPoint, Sides, asked_of
 from bufferlab.results.check_parts import MeasuredRun
 from bufferlab.results.schema import Run
@@ -83,7 +83,7 @@ def warnings(sides: Sides) -> list[str]:
         ("A", sides.a, [match.a for match in sides.matched]),
         ("B", sides.b, [match.b for match in sides.matched]),
     ):
-        found += [f"Side {name}: {text}" for text in unfilled_pools.warnings(side, points)]
+        found += [f"Side {name}: {text}" for text in early_windows.warnings(side, points)]
     if not sides.one_sweep:
         found += [*_other_host(sides), *_other_versions(sides), *_other_day(sides)]
         if sides.a.sweep.path.resolve() == sides.b.sweep.path.resolve():
@@ -202,22 +202,32 @@ def _other_actual(sides: Sides) -> list[str]:
     differently: a server derives some from others (PostgreSQL wal_buffers from
     shared_buffers: xlog.c, XLOGChooseNumBuffers).
     """
-    found: dict[str, str] = {}
-    left: dict[str, str] = {}
+    found: dict[str, list[tuple[str, str]]] = {}
+    left: dict[str, list[tuple[str, str]]] = {}
     for match in sides.matched:
-        where = f" at {match.label}" if match.label else ""
         differing = _differing(match)
         for name in sorted(asked_of(match.a).keys() - differing.keys()):
             a, b = (point.settings.get(name) for point in match.both)
             if a and b and not _alike(a.actual, b.actual):
                 shown = f"{words.setting_value(a)} and {words.setting_value(b)}"
                 kind = left if differing and a.asked == AUTO else found
-                kind.setdefault(name, f"{name} was {shown}{where}")
+                kind.setdefault(name, []).append((shown, match.label))
     remedy = "--set NAME=VALUE on both sides makes them alike"
-    said = [f"Asked alike, run differently: {'; '.join(found.values())}. {remedy}."] if found else []
+    differently, derived = (_each_setting(of, len(sides.matched)) for of in (found, left))
+    said = [f"Asked alike, run differently: {differently}. {remedy}."] if found else []
     if left:
-        said.append(f"Left to the server, and may follow from what differs: {'; '.join(left.values())}.")
+        said.append(f"Left to the server, and may follow from what differs: {derived}.")
     return said
+
+
+def _each_setting(found: dict[str, list[tuple[str, str]]], matched: int) -> str:
+    """Return the settings with their two values, and the point where these are not the same at all matched points."""
+    parts = []
+    for name, differing in found.items():
+        shown, label = differing[0]
+        everywhere = 1 < matched == len(differing) and all(values == shown for values, _ in differing)
+        parts.append(f"{name} was {shown}{'' if everywhere or not label else f' at {label}'}")
+    return "; ".join(parts)
 
 
 def _alike(a: Value, b: Value) -> bool:

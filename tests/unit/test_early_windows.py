@@ -1,4 +1,4 @@
-"""A report names the pools that reads had not filled when the window began, and the warm-up that would fill them."""
+"""A report names the windows that began before the pool was full, or before updates had moved the rows they favour."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 
 from bufferlab.chapter.analysis import Analysis
-from bufferlab.report import unfilled_pools
+from bufferlab.report import early_windows
 from support.synthetic import Sweep, build
 
 
 def warnings(folder: Path, gate: str, misses: int | None) -> list[str]:
-    return unfilled_pools.warnings(Analysis.of(build(folder, Sweep(gate=gate, warm_up_misses=misses))))
+    return early_windows.warnings(Analysis.of(build(folder, Sweep(gate=gate, warm_up_misses=misses))))
 
 
 def test_a_pool_that_was_not_filled_is_named_with_the_warm_up_that_would_do(tmp_path: Path) -> None:
@@ -28,3 +28,12 @@ def test_a_pool_that_was_filled_or_of_which_nothing_is_known_is_not_named(
     tmp_path: Path, gate: str, misses: int | None
 ) -> None:
     assert warnings(tmp_path, gate, misses) == []
+
+
+@pytest.mark.parametrize(("settle", "warned"), [(0, False), (4600, False), (4601, True)])
+def test_a_warm_up_that_its_cap_ended_before_rows_had_moved_is_named(
+    tmp_path: Path, settle: int, *, warned: bool
+) -> None:
+    found = early_windows.warnings(Analysis.of(build(tmp_path, Sweep(settle_transactions=settle))))
+    assert len(found) == warned
+    assert all("(4,600 of 4,601 transactions)" in text and "--warm-up-time" in text for text in found)
