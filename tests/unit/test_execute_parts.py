@@ -379,7 +379,7 @@ def test_a_stop_that_comes_before_the_run_begins_is_not_lost(tmp_path: Path) -> 
 
 def test_a_warm_up_that_was_cut_short_has_no_gate_and_is_not_stored_as_one() -> None:
     told = {"gate": None, "seconds": 0.4, "transactions": 120, "misses": 7}
-    assert engine_backend._warm_up(told) is None
+    assert engine_backend._warm_up(told, 0) is None
     ended = engine_backend._warm_up({**told, "gate": "pool_turnover"})
     assert ended == WarmUp(gate="pool_turnover", seconds=0.4, transactions=120, detail={"misses": 7})
 

@@ -154,7 +154,8 @@ def few_checkpoints(checkpoints: float) -> list[WritesDoubt]:
     doubt = WritesDoubt(
         name="few_checkpoints",
         sentence=f"the window lasts {checkpoints:.2g} times the time between checkpoints, so the pages they write "
-        f"depend on where it begins, and pages that wait for the next one are missing; {_LEAST_CHECKPOINTS} or more would do",
+        "depend on where it begins, and pages that wait for the next one are missing; "
+        f"{_LEAST_CHECKPOINTS} or more would do",
     )
     return [doubt]
 

@@ -30,7 +30,7 @@ def settle_transactions(experiment: Experiment, point: GridPoint) -> int:
     """Return the transactions after which the rows that a script mostly updates have moved.
 
     The gate waits for them, up to the warm-up's cap. The number is 0 if the engine leaves updated rows in their place,
-    if the workload is no script or updates no rows that its variables choose, or if they take more than half of the
+    if the workload is not a script or updates no rows that its variables choose, or if they take more than half of the
     cap. Raises BufferlabError if the script cannot be played.
     """
     script = experiment.workload.script

@@ -14,7 +14,7 @@ from bufferlab.chapter.analysis import LONG_WINDOW_SECONDS, Analysis, Group, Poi
 from bufferlab.chapter.elements import Banner
 from bufferlab.engines import registry as engines
 from bufferlab.knob import Value
-from bufferlab.report import findings, predicted, early_windows
+from bufferlab.report import early_windows, findings, predicted
 from bufferlab.report.chapters.concurrency import asks_for_throughput
 from bufferlab.report.chapters.hosts import differ_more
 from bufferlab.report.chapters.without_a_run import without_run

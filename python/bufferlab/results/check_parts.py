@@ -342,9 +342,8 @@ def _not_judged(what: str, seen: Sequence[tuple[MeasuredRun, float]], late_s: fl
             f"the server publishes its counts up to {late_s:g} s late, so a window needs {3 * LATE_FITS * late_s:g} s; "
             f"the longest has {longest_s:.2g} s"
         )
-    if most := max((counted for _, counted in seen), default=0.0):
-        if most < MIN_MISSES:
-            return f"a third of a window needs {MIN_MISSES:,} {what}; the most are {most:,.0f}"
+    if (most := max((counted for _, counted in seen), default=0.0)) and most < MIN_MISSES:
+        return f"a third of a window needs {MIN_MISSES:,} {what}; the most are {most:,.0f}"
     return f"no third of a window has {MIN_MISSES:,} {what} and samples at its ends"
 
 
