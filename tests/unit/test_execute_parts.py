@@ -380,8 +380,9 @@ def test_a_stop_that_comes_before_the_run_begins_is_not_lost(tmp_path: Path) -> 
 def test_a_warm_up_that_was_cut_short_has_no_gate_and_is_not_stored_as_one() -> None:
     told = {"gate": None, "seconds": 0.4, "transactions": 120, "misses": 7}
     assert engine_backend._warm_up(told, 0) is None
-    ended = engine_backend._warm_up({**told, "gate": "pool_turnover"})
-    assert ended == WarmUp(gate="pool_turnover", seconds=0.4, transactions=120, detail={"misses": 7})
+    ended = engine_backend._warm_up({**told, "gate": "pool_turnover"}, 100)
+    detail = {"misses": 7, "settle_transactions": 100}
+    assert ended == WarmUp(gate="pool_turnover", seconds=0.4, transactions=120, detail=detail)
 
 
 def test_two_sweeps_at_once_load_a_database_once(tmp_path: Path) -> None:

@@ -66,7 +66,10 @@ def scripted(tmp_path: Path, engine: str, **overrides: int) -> tuple[Experiment,
 
 
 def test_a_script_is_played_for_the_rows_that_its_updates_move(tmp_path: Path) -> None:
-    """One transaction in 5,000 updates a given row; half of the rows have three updates after 2.67 a row, as judged every 5,000."""
+    """One transaction in 5,000 updates a given row. Half of the rows have three updates when the mean is 2.67.
+
+    The script is judged every 5,000 transactions.
+    """
     experiment, point = scripted(tmp_path, "postgres")
     assert 13_350 <= settle_transactions(experiment, point) <= 20_000
     asked = run_job(experiment, point, 1, Path("db"))["warm_up"]
