@@ -51,15 +51,15 @@ def _tpcc(engine: str, server: str, *more: str) -> tuple[str, ...]:
     return ("tools/write-cells.toml", "--engine", engine, "--server", server, "--connections", "8", *more)
 
 
-_FOUR_CHECKPOINTS = ("--set", "page_size=8k", "--set", "checkpoint_timeout=30s")
-"""Arguments with which a window of 130 s has four checkpoints."""
+_EIGHT_CHECKPOINTS = ("--set", "page_size=8k", "--set", "checkpoint_timeout=30s", "--duration", "240s")
+"""Arguments with which each half of a window has four checkpoints."""
 LOADS = (
     Load("mysql57", _tpcc("mysql", "mysql-5.7")),
     Load("mysql80", _tpcc("mysql", "mysql-8.0")),
     Load("mysql9", _tpcc("mysql", "mysql-9")),
     Load("mariadb1011", _tpcc("mariadb", "mariadb-10.11")),
-    Load("postgres17", _tpcc("postgres", "postgres-17", *_FOUR_CHECKPOINTS)),
-    Load("postgres18", _tpcc("postgres", "postgres-18", *_FOUR_CHECKPOINTS, "--set", "data_checksums=on")),
+    Load("postgres17", _tpcc("postgres", "postgres-17", *_EIGHT_CHECKPOINTS)),
+    Load("postgres18", _tpcc("postgres", "postgres-18", *_EIGHT_CHECKPOINTS, "--set", "data_checksums=on")),
 )
 
 
