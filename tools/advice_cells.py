@@ -1,11 +1,11 @@
 """Compares the advice for live servers with the measured reads of other pool sizes. Called by advice-cells.
 
 For each load, a server runs with a pool of 20 % of its database, and `bufferlab advise` watches it. Then larger pools
-are measured, and for the tier `full` also half the pool. The advice is asked for and stored before the measurement.
-Both have the same transactions after the same warm-up, because PostgreSQL moves changed rows to other pages, so that a
-load reads fewer of its hot rows as time goes on. A load's unit is its transaction: reads per second are divided by the
-transactions per second that the advice counted. If purge goes back to each changed row, its reads depend on the speed,
-so the measurement has the rate at which `advise` watched.
+are measured, and for the tier `full` also half the pool. The advice is asked for and stored before the measurement. The
+observed run and the measured run have the same transactions after the same warm-up: PostgreSQL moves changed rows to
+other pages, so that a load reads fewer pages for its hot rows as time goes on. Reads are compared per transaction:
+reads per second are divided by the transactions per second that the advice counted. If purge reads each changed row
+again, reads depend on the speed, so the measurement then has the rate at which `advise` watched.
 
 Each server has one load with the settings that its package ships, in a pool of at least 256 MiB, and one load with
 bufferlab's own settings.
@@ -40,7 +40,8 @@ PRESENT = "pool_size=20%"
 WITHIN_S, LONGEST_S = 90, 600
 """The length of an observation in seconds, and the longest one for a size that needs more."""
 START_S = 210
-"""The seconds by which the run's window is longer than the observation of its server. The end of the advice ends it."""
+"""The seconds by which the run's window is longer than the observation of its server. The run is stopped when the
+advice is there."""
 LEAST_READS = 0.1
 """Reads per transaction below which an error or a change counts as none."""
 LARGEST = 0.12
@@ -61,7 +62,8 @@ class Cell:
     engine: str
     server: str
     rate: int
-    """Transactions per second while watched and measured, few enough to leave processors free, as in production."""
+    """Transactions per second during observation and measurement: few enough to leave processors free, as in
+    production."""
     tier: Literal["misses", "full"] = "misses"
     within_s: int = WITHIN_S
     """The length of the observation in seconds."""
@@ -105,7 +107,7 @@ _SHIPPED: dict[str, dict[str, str | int]] = {
                       "change_buffering": "none", "lru_scan_depth": 1536},
     "mariadb-11.8": {**_OF_INNODB, "flush_method": "O_DIRECT", "adaptive_hash_index": "off", "lru_scan_depth": 1536},
 }  # fmt: skip
-"""Server -> the settings that its package ships, as far as they affect reads. Asynchronous I/O is never set."""
+"""Server -> those settings of its package's configuration that affect reads. Asynchronous I/O is never set."""
 _SHIPPED["postgres-17"] = _SHIPPED["postgres-15"]
 _SHIPPED["postgres-18"] = {**_SHIPPED["postgres-15"], "data_checksums": "on"}
 _SHIPPED["mysql-8.0"] = _SHIPPED["mysql-5.7"]
@@ -163,7 +165,7 @@ FULL = (
 
 
 def of_build(asked: str) -> Cell:
-    """Return the cell of a build given as NAME=ENGINE:PATH, which need not be in the tables. It asks only for twice the
+    """Return the cell of a build given as NAME=ENGINE:PATH, which need not be in the tables. Its only size is twice the
     pool."""
     if not (found := re.fullmatch(r"([\w.-]+)=(mysql|mariadb|postgres):(/.+)", asked)):
         raise argparse.ArgumentTypeError(f"{asked} is not NAME=ENGINE:PATH")
@@ -326,7 +328,7 @@ def table(found: Sequence[dict[str, Any]]) -> str:
 def summary(found: Sequence[dict[str, Any]]) -> Iterator[str]:
     """Yield a sentence for each tier: how often it answers, its errors, and how often its bounds contain the truth.
 
-    A value counts as an answer, and so does a bound alone. A bound has no error; it is right if the truth is below it.
+    An answer is a value or only an upper bound. A bound has no error; it is right if the measured value is below it.
     """
     for tier in ("full", "misses"):
         # A size that the tier `full` left to the tier `misses` counts only as a cell of `misses`.

@@ -95,7 +95,8 @@ def _rust_items(text: str) -> Iterator[tuple[bool, list[tuple[str, int, int]]]]:
     tokens = list(_rust_tokens(text))
     start = at = 0
     while at < len(tokens):
-        # For most tokens the first comparison decides. To compare all marks at every token took seconds.
+        # Compare the first sign alone first, which decides for most tokens: comparing whole marks at every token took
+        # seconds.
         if tokens[at][0] != "#" or not any(
             [token for token, _, _ in tokens[at : at + len(mark)]] == mark for mark in _FOR_TESTS
         ):

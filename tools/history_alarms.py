@@ -1,9 +1,9 @@
 """Counts false alarms of `history`, and the steps that it finds, in simulated histories; measures sweeps for them.
 
 A measured sweep is `run buffer-size --engine sqlite --quick --no-page-trace --sweep pool_size=20%` with its own seed.
-Some sweeps have a pool of 18.5 % instead, as an unnoticed change. Simulated histories draw whole sweeps from these,
-with replacement, so that metrics keep their common scatter. Others have metrics with normal scatter, half of whose
-variance all metrics of a sweep share. See tools/history-alarms and docs/statistics.md.
+Some sweeps have a pool of 18.5 % instead, as an unnoticed change. Some simulated histories draw whole sweeps from
+these, with replacement, so that metrics keep their common scatter. Others have metrics with normal scatter, of which
+all metrics of a sweep share half of the variance. See tools/history-alarms and docs/statistics.md.
 """
 
 from __future__ import annotations
@@ -186,7 +186,7 @@ def alarms_table(measured: Real, histories: int) -> Iterator[str]:
 
 @dataclass
 class Tally:
-    """The counts of what was reported of planted steps."""
+    """The counts of planted steps by how they were reported."""
 
     found: int = 0
     exact: int = 0
@@ -199,7 +199,7 @@ class Tally:
 
 
 def steps(draw: Draw, columns: Sequence[int], place: int, size: float, histories: int, seed: int) -> Tally:
-    """Plant a step in some metrics, and count what is reported of it in the first of these.
+    """Plant a step in some metrics, and count how it is reported in the first of them.
 
     The step, at sweep `place`, has a size of `size` standard deviations.
     """

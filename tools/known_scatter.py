@@ -135,8 +135,9 @@ def fitted(rows: Sequence[Repeated], runs: int) -> KnownScatter:
 
     `runs` is the number of runs for which it must hold.
 
-    The variance of n runs is chi-square with n - 1 degrees of freedom. The points of a sweep share the chance of their
-    blocks. So, for the bound, all points of a sweep together have no more degrees of freedom than one of them.
+    The variance of n runs is chi-square with n - 1 degrees of freedom. The points of a sweep share their blocks, and so
+    the blocks' random deviations. So, for the bound, all points of a sweep together count with the degrees of freedom
+    of one point.
     """
     from scipy.special import chdtri
 

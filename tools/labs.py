@@ -1,8 +1,8 @@
 """Repeats, at a small scale, the measurements of the five documents of docs/labs, with a lab report (PDF) of each.
 
-Called by labs. Each document has a page in docs/labs, which shows the commands below unchanged. A complete sweep is not
-repeated; a stopped sweep is resumed. If this host cannot set what a sweep asks for (a loop device, the device's
-read-ahead, a bound on memory), a second command leaves that out, and this program says so.
+Called by labs. Each document has a page in docs/labs, which shows the commands below unchanged. A sweep that is
+complete is not measured again; a stopped sweep is resumed. If this host cannot set what a sweep asks for (a loop
+device, the device's read-ahead, a bound on memory), a second command leaves that out, and this program says so.
 """
 
 from __future__ import annotations
@@ -134,7 +134,7 @@ def ended(log: Path, *words: str) -> int:
             if number == signal.SIGTERM:
                 process.send_signal(number)
 
-    # Set the handlers before the command starts: a signal in between must not end only this program.
+    # Set the handlers before the command starts. Otherwise a signal between the two would end this program alone.
     before = {number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         with log.open("a") as opened, subprocess.Popen(words, stdout=opened, stderr=opened) as process:

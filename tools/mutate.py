@@ -1,7 +1,7 @@
 """Samples mutants of the pure code, runs each one's unit tests, and lists the mutants that survive. See tools/mutate.
 
 cargo-mutants makes the mutants of Rust, cosmic-ray those of Python; both change a copy of the tree. A caught mutant is
-not tried again until its file changes; a survivor is.
+tried again only after its file has changed; a survivor is tried again each time.
 """
 
 from __future__ import annotations

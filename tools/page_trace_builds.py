@@ -1,7 +1,8 @@
 """Compares page traces of every build with the server's own counts, in a Markdown table. Called by page-trace-builds.
 
-Each build, with each kind of user rights, is one sweep, and has a line in FOLDER/state.jsonl when it has ended. An
-interrupted sweep is done again. A sweep that fails has a row with the reason, and the other sweeps go on.
+There is one sweep for each build and each kind of user rights. When it has ended, a line is added to
+FOLDER/state.jsonl. An interrupted sweep is done again. A sweep that fails has a row with the reason, and the other
+sweeps are still done.
 """
 
 from __future__ import annotations
@@ -28,8 +29,8 @@ NINE = ("mysql-5.6", "mysql-5.7", "mysql-8.0", "mariadb-10.2", "mariadb-11.4",
 RIGHTS = ("own", "nobody")
 _GETS_OFF = {"mariadb-11.4": 0.003}
 _READS_OFF = {"mariadb-11.4": 0.001}
-"""Build -> relative difference of counts that is allowed. Other builds of InnoDB: 0.0005 for gets, one for reads.
-PostgreSQL: none."""
+"""Build -> the largest allowed relative difference of gets, and of reads. In other builds of InnoDB gets may differ by
+0.0005, and reads by one read. In PostgreSQL no difference is allowed."""
 _HEAD = ("build", "rights", "transactions/s", "gets recorded / counted (beside the window)", "reads recorded / counted",
          "lost", "set up, ms", "waits", "gets off", "reads off", "as demanded")  # fmt: skip
 
@@ -137,7 +138,8 @@ def words(one: CountedAccesses) -> str:
 
 
 def off(one: CountedAccesses) -> int:
-    """Return how far a count is outside the range of recorded accesses: those in the window, up to all at its edges."""
+    """Return how far a count is outside the range of recorded accesses. The range begins at the accesses within the
+    window, and ends at these plus all accesses at the window's edges."""
     return max(one.recorded - one.counted, one.counted - one.recorded - one.at_edges, 0)
 
 

@@ -1,7 +1,7 @@
 """Compares predictions with measurements in the cells of docs/prediction.md. Called by prediction-cells.
 
-Each sweep has its own folder, and a file next to that when it is complete. An interrupted sweep is resumed, an
-interrupted prediction is made again. A failed sweep is reported at the end, and the other sweeps go on.
+Each sweep has its own folder, and a complete one also a file next to the folder. An interrupted sweep is resumed; an
+interrupted prediction is made again. A failed sweep is reported at the end, and the other sweeps are still done.
 """
 
 from __future__ import annotations
@@ -172,7 +172,8 @@ NEW_CELLS = (
     ),
 )
 
-#: Cells at the limits of the models. They test whether wrong predictions carry a doubt, and right ones do not.
+#: Cells at the limits of the models. They test whether wrong predictions carry a verdict of doubt, and right
+#: predictions do not.
 BORDERS = (
     *(
         Cells(name, name, (*TRACES[name], "--repetitions", "2"), ("--sweep", "pool_size=20%,40%,80%"))
@@ -233,9 +234,10 @@ NO_RUN = (
     ),
 )
 TURNED_OVER = 3
-"""How often the load must have filled a pool for its cell to count."""
+"""How often the load must have filled a pool in its run, so that the cell counts."""
 WRONG, RIGHT = 0.10, 0.05
-"""The error from which on a prediction should carry a verdict, and the error below which it should not."""
+"""The relative error from which on a prediction should carry a verdict of doubt, and the one below which it should
+not."""
 
 
 def sweep_folder(folder: Path) -> Path | None:
@@ -285,7 +287,8 @@ def table(folder: Path, cells: Cells) -> bool:
 
 
 def beside(folder: Path, cells: Cells, predicted: Path) -> bool:
-    """Compare a prediction with the measurement, print that, and store it as JSON; return whether that succeeded."""
+    """Compare a prediction with the measurement; print the comparison and store it as JSON. Return whether that
+    succeeded."""
     measured = sweep_folder(folder / (cells.beside or cells.name))
     assert measured is not None
     print(f"\n{cells.name}", flush=True)
@@ -316,7 +319,8 @@ def judged(folder: Path, wanted: Sequence[Cells]) -> str:
 
 
 def errors(folder: Path, wanted: Sequence[Cells]) -> str:
-    """Return a text with each load's mean and largest error, over cells that filled their pool often enough and all."""
+    """Return a text with each load's mean and largest error, over the cells that filled their pool often enough, and
+    over all cells."""
     rows = []
     for cells in wanted:
         told, foretold = folder / f"{cells.name}.json", sweep_folder(folder / f"{cells.name}-predicted")
@@ -337,7 +341,7 @@ def _spread(found: Sequence[float]) -> str:
 
 
 def _turned_over(foretold: Path) -> dict[str, float]:
-    """Return label of a point -> how often its pool was filled, in the run that filled it least."""
+    """Return label of a point -> how often a run filled its pool, for the run that filled it least often."""
     log = foretold.parent.parent / f"{foretold.parent.name}.log"
     line = next(line for line in reversed(log.read_text().splitlines()) if line.startswith('{"format_version"'))
     often: dict[str, float] = {}

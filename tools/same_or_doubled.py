@@ -49,7 +49,8 @@ class Pair:
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Measure the pairs that the table lacks, add each one when it has ended, and print a summary of the table."""
+    """Measure the pairs that are missing in the table, add each one when it has ended, and print a summary of the
+    table."""
     parser = argparse.ArgumentParser(prog="tools/same-or-doubled", description=__doc__)
     parser.add_argument("--pairs", type=int, default=200, metavar="N", help="pairs of one setting (200)")
     parser.add_argument("--doubled", type=int, default=20, metavar="N", help="pairs with a doubled pool (20)")

@@ -6,8 +6,9 @@ gets two pages, and the number of samples depends on the clock; so these gets ar
 their time limits, at which a slow host would end a warm-up earlier.
 
 On servers counts vary. Twelve sweeps per side run in turn with the same seeds. Student's 99 % interval of the mean log
-ratio over the pairs must contain 1, and must lie within 5 % of it. The number of pairs is fixed before: one interval in
-a hundred misses 1 by chance, so adding pairs until an interval contains 1 would prove nothing.
+ratio over the pairs must contain 1, and must lie within 5 % of it. The number of pairs is fixed beforehand. One
+interval in a hundred does not contain the true ratio by chance, so adding pairs until an interval contains 1 would
+prove nothing.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ CONFIDENCE, FARTHEST = 0.99, 0.05
 Row = tuple[int, str, str, str, str]
 """The key of a row: (number of the run in order, phase, edge, metric, subject)."""
 
-#: A program that runs in the checkout's own interpreter, so that each format is read by the program that wrote it.
+#: A program that runs in the checkout's own interpreter, so that the version that wrote a file also reads it.
 READ = """
 import json, sys
 try:

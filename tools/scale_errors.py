@@ -111,8 +111,8 @@ def rows(folder: Path, engine: Engine, scale: int, parts: Sequence[Way]) -> Iter
         yield row(name, "exact, mean of 3 seeds", means, "", "", exact[0])
     for way in parts:
         done = simulated(folder, engine, scale, way, SEEDS[0], frames)
-        # A sample of pages has the exact run's transactions. Fewer warehouses have other transactions, with three
-        # seeds.
+        # A sample of pages has the transactions of one exact run. A simulation of fewer warehouses has other
+        # transactions, and three seeds, so it is compared with the mean of the exact runs.
         against = exact[0].reads if exact and way.warehouses == scale else means
         pairs = zip(done.reads, against, strict=True) if exact else ()
         off = [f"{round(100 * (own / whole - 1), 1) + 0.0:+.1f}" for own, whole in pairs]

@@ -35,7 +35,8 @@ def _heavy(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
 
 
 def _skewed(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
-    """Return noise that is lognormal even on the log scale: skewness 2.3, far more than that of counts or times."""
+    """Return noise that is lognormal even on the logarithmic scale. Its skewness is 2.3, far more than that of counts
+    or times."""
     drawn = np.exp(0.6 * rng.normal(size=shape))
     return (drawn - np.exp(0.18)) / ((np.exp(0.36) - 1) * np.exp(0.36)) ** 0.5
 
@@ -141,7 +142,8 @@ def _autoregressive(rng: np.random.Generator, phi: float, n: int, kind: str) -> 
 
 
 def series_row(phi: float, kind: str, n: int, seed: int, count: int) -> list[str]:
-    """Return a row: coverage of mean and dispersion, false cuts, detection of ten seconds two deviations off."""
+    """Return a row: coverage of mean and dispersion, false cuts, and how often ten seconds that are two deviations off
+    are found."""
     rng = np.random.default_rng(seed)
     mean = spread = cut = hit = 0
     for _ in range(count):
@@ -203,7 +205,8 @@ SERIES = (
 
 @dataclass(frozen=True)
 class Recorded:
-    """The points of a measured sweep: each one's count in its window, and the scatter of its runs (logarithms)."""
+    """The points of a measured sweep: the count of each point in its window, and the scatter of its runs'
+    logarithms."""
 
     name: str
     counted: Array
@@ -249,7 +252,8 @@ def stopped(of: Recorded, truth: Array, at_most: int, rng: np.random.Generator) 
 
 
 def stopping_row(of: Recorded, at_most: int, seed: int, count: int) -> list[str]:
-    """Return a row: how often all intervals contain the true steps (as recorded, or none), and the blocks needed."""
+    """Return a row: how often all intervals contain the true steps between points (as recorded, or no steps), and the
+    blocks needed."""
     cells = [f"{of.name}, {of.points} points", str(at_most)]
     for truth in (np.log(of.counted), np.zeros(of.points)):
         rng, held, claims, blocks, means = np.random.default_rng(seed), 0, 0, 0, 0

@@ -1,4 +1,5 @@
-"""Adds to an exported tree the parts that only a package has: commit, manual pages, and a README without local links.
+"""Adds to an exported tree the parts that only a package has: the commit, manual pages, and a README without local
+links.
 
 build-wheel calls it with the tree and the commit. The package that Python imports must be that of the tree.
 """

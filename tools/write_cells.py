@@ -1,9 +1,9 @@
 """Compares predicted with measured writes, in the pool of a traced run, in half of it, and in twice of it.
 
-The rules were fixed before the runs, but for the next one, which first took pages per second. A cell counts if each of
-its windows has 120 s or more, and the pages written per transaction in the two halves of each window differ by at most
-5 %; otherwise its row says "not steady". In the traced run's own pool the predicted pages per transaction must be
-within 5 % of the measured mean, in half the pool within 10 %. In twice the pool the mean must lie in the predicted
+The rules were fixed before the runs, except for the next rule, which at first used pages per second. A cell counts if
+each of its windows has 120 s or more, and the pages written per transaction in the two halves of each window differ by
+at most 5 %; otherwise its row says "not steady". In the traced run's own pool the predicted pages per transaction must
+be within 5 % of the measured mean, in half the pool within 10 %. In twice the pool the mean must lie in the predicted
 range, whose ends may differ by a factor of 1.5. A prediction that overlaps the measured interval counts as exact.
 Called by write-cells; sweep folders are kept, and interrupted sweeps are resumed.
 """
@@ -65,7 +65,8 @@ LOADS = (
 
 @dataclass(frozen=True)
 class Halves:
-    """How a window's halves compare: the window's seconds, and ratios of the second half to the first, minus one."""
+    """The comparison of a window's halves: the window's seconds, and ratios of the second half to the first, minus
+    one."""
 
     seconds: float
     per_transaction: float

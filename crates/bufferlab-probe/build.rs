@@ -16,7 +16,8 @@ fn main() {
     if wanted("CARGO_CFG_TARGET_ARCH") == "x86_64" && wanted("CARGO_CFG_TARGET_OS") == "linux" {
         compile(&source.join("lib.rs"), &library);
     } else {
-        // The library's assembly exists only for x86-64. On other processors the recorder says so.
+        // The library's assembly exists only for x86-64. On other processors an empty file takes its place, and the
+        // recorder reports this.
         std::fs::write(&library, []).expect("an empty library can be written");
     }
 }
@@ -26,7 +27,7 @@ fn compile(source: &Path, library: &Path) {
     let mut command = Command::new(wanted("RUSTC"));
     command.args(["--edition", "2024", "--crate-name", "bufferlab_inside", "--crate-type", "cdylib"]);
     command.args(["--cfg", "feature=\"preload\"", "-C", "opt-level=2", "-C", "panic=abort", "-C", "lto=fat"]);
-    // The library needs no other library, so that it loads with each server's own C library.
+    // Link no other library, so that this library loads with the C library of any server.
     command.args(["-C", "codegen-units=1", "-C", "strip=symbols", "-C", "link-arg=-nostdlib"]);
     if target != host {
         command.args(["--target", &target]);

@@ -2,7 +2,8 @@
 //! driver without the engine, and the recorder of latencies.
 //!
 //! `cargo bench -p bufferlab-drive` runs the full size and prints medians; `cargo test` runs a small size that only
-//! checks the results. The bench verifies every timed piece of work, so that it times no wrong answer.
+//! checks the results. The bench checks the result of everything that it times, so that it does not time a wrong
+//! answer.
 
 #![allow(clippy::unwrap_used, missing_docs, reason = "a benchmark may stop at the first surprise")]
 
@@ -61,7 +62,7 @@ fn main() {
             repetitions: 1,
         }
     };
-    // Install the page cache first: the load initialises SQLite, and then its page cache can no longer be chosen.
+    // Install the page cache first: the load initialises SQLite, and after that SQLite accepts no other page cache.
     pcache::install().unwrap();
     let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let database = directory.path().join("bench.db");
@@ -215,7 +216,7 @@ enum Owned {
     Text(String),
 }
 
-/// A client that keeps an engine's answers, or returns kept answers without an engine.
+/// A client that records an engine's answers, or returns recorded answers without an engine.
 struct Recording {
     inner: Option<SqliteClient>,
     answers: VecDeque<Answer>,
@@ -297,7 +298,8 @@ fn record_ns(records: u64) -> f64 {
     let mut state = 0x9E37_79B9_7F4A_7C15_u64;
     let begun = Instant::now();
     for _ in 0..records {
-        // The cheap generator Xorshift is timed with the recorder, so its time is a part of the figure.
+        // The generator (Xorshift) is timed together with the recorder; it is cheap, but its time is a part of the
+        // result.
         state ^= state << 13;
         state ^= state >> 7;
         state ^= state << 17;

@@ -19,7 +19,7 @@ const TRANSACTIONS: u32 = 2_000_000;
 const PACED: u32 = 5_000;
 const REPETITIONS: usize = 5;
 
-/// A client that reads every parameter, as binding would, and returns no rows.
+/// A client that reads every parameter, as a client that binds parameters would, and returns no rows.
 #[derive(Default)]
 struct Answered(u64);
 
@@ -96,7 +96,7 @@ fn fastest_ns(mut make: impl FnMut() -> Result<Driver<Answered>, Box<dyn Error>>
         driver.start_arrivals();
         let begun = Instant::now();
         for _ in 0..TRANSACTIONS {
-            // At the highest rate every arrival is due, so no driver waits here.
+            // At the highest rate every arrival is due already, so this loop never waits.
             while driver.due_in().is_some() {
                 driver.wait();
             }
@@ -116,7 +116,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     let closed = fastest_ns(|| Ok(Driver::new(Answered::default(), Box::<Replayed>::default())))?;
     println!("closed loop, one replayed statement: {closed:.0} ns per transaction");
     for spacing in [Spacing::Constant, Spacing::Poisson] {
-        // No client keeps up with ten million transactions a second, so only the schedule and the tallies add time.
+        // No client keeps up with ten million transactions a second, so no driver waits: only the schedule and the
+        // tallies add time.
         let open = fastest_ns(|| {
             Ok(Driver::new(Answered::default(), Box::<Replayed>::default()).open_loop(schedule(1e7, spacing)?))
         })?;
@@ -139,7 +140,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     paced()
 }
 
-/// Prints how late arrivals begin when the driver waits for each: an effect of the sleep, the wake-up and the spinning.
+/// Prints how late arrivals begin if the driver waits for each of them. The delay comes from the sleep, the wake-up and
+/// the spinning.
 fn paced() -> Result<(), Box<dyn Error>> {
     wake_on_time();
     let mut driver =

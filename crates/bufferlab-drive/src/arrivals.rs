@@ -1,7 +1,8 @@
-//! The schedule of an open loop: due times in whole nanoseconds. Only the rate, the spacing and the seed decide them.
+//! The schedule of an open loop: the times at which transactions are due, in whole nanoseconds. They depend only on the
+//! rate, the spacing and the seed.
 //!
-//! The schedule waits for no clock and no transaction, so a late answer shows as a late start of the arrivals after it.
-//! Each arrival passes its fraction of a nanosecond on to the next one, so that no rate drifts.
+//! The schedule does not wait for transactions, so a late answer shows as a late start of the arrivals after it. The
+//! fraction that rounding a due time to nanoseconds cuts off is added to the next gap, so the rate does not drift.
 
 use bufferlab_workload::random::Random;
 use serde::Deserialize;
@@ -45,9 +46,10 @@ pub struct Arrivals {
 
 #[derive(Clone, Debug)]
 enum Gaps {
-    /// Equal gaps of exactly 1 s / rate: `whole_ns` nanoseconds and the fraction `numerator / denominator` of one.
+    /// Equal gaps of exactly 1 s / rate: `whole_ns` nanoseconds, and `numerator / denominator` of a nanosecond.
     Constant { whole_ns: u64, numerator: u128, denominator: u128, carried: u128 },
-    /// Exponential gaps with this mean. `carried_ns` is the fraction of a nanosecond that the gaps before have left.
+    /// Exponential gaps with this mean. `carried_ns` is the fraction of a nanosecond that rounding cut off from the
+    /// gaps so far.
     Poisson { mean_ns: f64, carried_ns: f64, random: Box<Random> },
 }
 
@@ -116,7 +118,7 @@ impl Arrivals {
 /// exact fraction of integers.
 fn constant_gaps(rate_per_s: f64) -> Gaps {
     let bits = rate_per_s.to_bits();
-    // The rate is a normal floating-point number: the range begins far above the subnormal ones.
+    // The rate is a normal floating-point number, because the range begins far above the subnormal numbers.
     let exponent = (bits >> 52 & 0x7ff) as i32 - 1075;
     let mantissa = u128::from(bits & ((1 << 52) - 1) | 1 << 52);
     // The range keeps the exponent within -62..=-29: 10^9 * 2^62 has 92 bits.
@@ -139,7 +141,7 @@ mod tests {
 
     #[test]
     fn constant_arrivals_are_exact_over_ten_million() {
-        // 1024.5 = 2049 / 2 is a binary fraction; 3 and 7000 do not divide a second's nanoseconds, and 1000 does.
+        // 1024.5 = 2049 / 2 is a binary fraction. A second's 10^9 ns are a multiple of 1000, and not of 3 or 7000.
         for (rate_per_s, numerator, denominator) in
             [(1000.0, 1000, 1), (3.0, 3, 1), (7_000.0, 7_000, 1), (1024.5, 2049, 2), (10_000_000.0, 10_000_000, 1)]
         {
@@ -217,8 +219,8 @@ mod tests {
 
     #[test]
     fn fast_poisson_arrivals_do_not_drift_from_rounding() {
-        // Gaps are 100 ns on average: to cut fractions off would lose half a nanosecond of each gap, one in two
-        // hundred.
+        // Gaps are 100 ns on average. A schedule that only cuts fractions off would lose half a nanosecond of each gap,
+        // that is, 0.5 %.
         let mut schedule = arrivals(1e7, Spacing::Poisson, 6);
         let n = 10_000_000;
         let end_ns = (0..n).map(|_| schedule.take()).last().expect("there are arrivals") as f64;

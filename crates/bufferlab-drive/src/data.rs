@@ -11,8 +11,8 @@ use crate::failure::Failure;
 use crate::job::WorkloadJob;
 use crate::schema::table_schemas;
 
-/// The version of the way in which loads execute setup sections. Raise it when the way changes: the cache of databases
-/// reuses data of the same version.
+/// The version of the code that executes setup sections. Raise it when that code makes other data: the cache of
+/// databases reuses data of the same version.
 const SETUP_VERSION: u32 = 1;
 
 /// The data that a database holds after its load.
@@ -36,12 +36,12 @@ impl<'de> Deserialize<'de> for Data {
     }
 }
 
-/// The recipe of loaded data: everything that decides it besides scale, seed and page size.
+/// The recipe of loaded data: everything that determines the data, except scale, seed and page size.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Recipe {
     /// The SQL of tables and indexes, and the statements of the setup section with their values.
     pub schema_sql: String,
-    /// The version of everything else that decides the data, such as the generator of rows.
+    /// The version of all other code that determines the data, such as the generator of rows.
     pub loader_version: u32,
 }
 
@@ -61,8 +61,8 @@ impl Data {
             }
         }
         if let Some(script) = &self.setup {
-            // One number holds the versions of the tables and of the setup section, so that a change of one never looks
-            // like a change of the other.
+            // One number holds both versions, that of the tables and that of the setup section, so that changes of the
+            // two never give the same number.
             loader_version += 1_000 * SETUP_VERSION;
             for statement in script.setup()? {
                 let values = &statement.values;

@@ -1,8 +1,9 @@
-//! Dialects are data: SQL text in files, one named section per statement of a workload's catalogue.
+//! Reads dialects: SQL text in files, with a named section for each statement of a workload's catalogue.
 //!
 //! The files of a workload are in `dialects/<dialect>/<workload>/`. Files that several dialects share are in separate
 //! folders, and are written in MySQL's dialect. A section starts with a line `-- name: <statement>` and holds one
-//! statement. An engine's [`Dialect`] holds the words that differ from the shared files; this file knows no engine.
+//! statement. An engine's [`Dialect`] holds the words in which it differs from the shared files. The code in this file
+//! is the same for all engines.
 
 use std::collections::HashMap;
 
@@ -14,8 +15,8 @@ use crate::failure::{Failure, FailureKind};
 /// Every file of `dialects/`: its path in that folder, and its text.
 const FILES: &[(&str, &str)] = &include!(concat!(env!("OUT_DIR"), "/dialects.rs"));
 
-/// Pairs of words and their replacements. A `%` matches any text, which then takes the place of the `%` in the
-/// replacement.
+/// Pairs of a text and its replacement. A `%` in the first matches any text, which then takes the place of the `%` in
+/// the replacement.
 pub type Words = &'static [(&'static str, &'static str)];
 
 /// The SQL of one engine: where its files are, and how its words differ from those of shared files.
@@ -29,7 +30,7 @@ pub struct Dialect {
     pub words: Words,
     /// The plans that the engine can be forced to take, and the words that force each.
     pub plans: &'static [(Plan, Words)],
-    /// The reason, for a message, why the engine cannot be forced to take a plan that `plans` lacks.
+    /// The reason, for a message, why the engine cannot be forced to take a plan that is not in `plans`.
     pub without: &'static str,
     /// Whether a load builds primary keys after it has inserted the rows, as it does with indexes.
     pub keys_last: bool,
@@ -128,7 +129,7 @@ fn reworded(text: &str, words: Words) -> String {
     })
 }
 
-/// The use that a workload makes of the rows that its statements return.
+/// Whether a workload reads the rows that its statements return.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RowUse {
     /// The workload reads values: the batch keeps them, and the catalogue says how many columns each statement returns.
@@ -147,7 +148,7 @@ pub struct Statements {
     pub specs: Vec<StatementSpec>,
     /// The SQL text of each statement, in the order of `specs`.
     pub texts: Vec<String>,
-    /// The use that the workload makes of rows.
+    /// Whether the workload reads rows.
     pub rows: RowUse,
 }
 

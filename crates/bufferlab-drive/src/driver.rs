@@ -2,9 +2,9 @@
 //! tallies.
 //!
 //! All terminals of a driver share one connection, so a transaction waits for its turn and is then served. The tallies
-//! keep the wait and the service apart. In an open loop, wait and response time count from the intended start of the
-//! transaction, so that a stall shows in every transaction that it delays. A driver shares nothing with another thread
-//! and allocates nothing per transaction.
+//! record the wait and the service separately. In an open loop, wait and response time count from the intended start of
+//! the transaction, so that a stall shows in every transaction that it delays. A driver shares nothing with another
+//! thread and allocates nothing per transaction.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -37,7 +37,7 @@ pub struct Tally {
     pub committed: u64,
     /// Transactions that the engine rolled back because the workload asked for it.
     pub rolled_back: u64,
-    /// Executions of a transaction that the engine ended by asking to repeat it, as after a deadlock.
+    /// Executions that the engine ended with the request to repeat the transaction, as after a deadlock.
     pub retries: u64,
     /// Rows that the engine returned, those of repeated executions included.
     pub rows_returned: u64,
@@ -110,7 +110,7 @@ impl Tally {
 /// The schedule of an open loop, and the moment at which it began; `start_ns` is none before.
 struct OpenLoop {
     arrivals: Arrivals,
-    /// The time by which every arrival comes earlier than the schedule says.
+    /// The time by which every arrival is due earlier than the schedule says.
     ahead_ns: u64,
     start_ns: Option<u64>,
 }
@@ -169,8 +169,8 @@ impl<C: Client, K: Clock> Driver<C, K> {
         self.open_loop_ahead(arrivals, 0)
     }
 
-    /// Lets transactions arrive on a schedule from [`Driver::start_arrivals`] on, each by `ahead_ns` earlier than the
-    /// schedule says. Drivers that take turns each have another `ahead_ns`.
+    /// Lets transactions arrive on a schedule from [`Driver::start_arrivals`] on, each `ahead_ns` earlier than the
+    /// schedule says. If drivers take turns, each of them has a different `ahead_ns`.
     #[must_use]
     pub fn open_loop_ahead(mut self, arrivals: Arrivals, ahead_ns: u64) -> Self {
         self.open = Some(OpenLoop { arrivals, ahead_ns, start_ns: None });
@@ -212,7 +212,7 @@ impl<C: Client, K: Clock> Driver<C, K> {
         self.tallies.iter().map(|tally| tally.transactions() + tally.dropped).sum()
     }
 
-    /// Returns true when the last transaction took so long that a time limit may have passed meanwhile.
+    /// Returns true when the last transaction took so long that a time limit may have passed during it.
     pub fn was_long(&self) -> bool {
         self.last_service_ns > LONG_NS
     }
@@ -386,7 +386,7 @@ mod tests {
         }
     }
 
-    /// A client that serves a transaction by moving the clock by 100 us, and in one transaction by a stall, too.
+    /// A client that serves each transaction by moving the clock on by 100 us. In one transaction it also adds a stall.
     struct Server {
         clock: FakeClock,
         served: u64,
@@ -515,8 +515,8 @@ mod tests {
         let mut driver = open(1000.0, Spacing::Constant, 10_000 * MS, stall);
         play(&mut driver, 10_000);
         let open = total(&driver);
-        // Arrivals come every 1 ms, and the server serves the waiting ones every 0.1 ms: the k-th after the stall waits
-        // 1000 - 0.9 k ms.
+        // A transaction arrives every 1 ms, and after the stall the server serves a waiting one every 0.1 ms: the k-th
+        // waits 1000 - 0.9 k ms.
         let waiting_over_1_ms = (1..2_000).filter(|k| 10_000 - 9 * k > 10).count() as u64;
         assert_eq!(open.late, waiting_over_1_ms);
         assert_eq!((open.dropped, open.committed), (0, 10_000));
@@ -525,7 +525,8 @@ mod tests {
             let buckets = open.response.buckets();
             buckets.iter().filter(|bucket| bucket.low_ns > ms * MS).map(|bucket| bucket.count).sum()
         };
-        // A response is a wait plus 0.1 ms of service. Responses fall evenly from 1 s on, 1/0.9 of them in each ms.
+        // A response time is a wait plus 0.1 ms of service. After the stall response times fall evenly from 1 s, so
+        // 1/0.9 of them are in each interval of 1 ms.
         for ms in [900, 500, 100] {
             let expected = (1000 - ms) as f64 / 0.9;
             assert!((over(ms) as f64 - expected).abs() <= 3.0, "{} responses above {ms} ms, not {expected}", over(ms));

@@ -1,11 +1,11 @@
-//! Several drivers, one thread and one connection each, which run together for a segment and then are idle (they "stand
-//! still").
+//! Several drivers, with a thread and a connection each. They run together for a part of a run (a segment), and then
+//! are idle (they "stand still").
 //!
 //! When a segment begins and ends, every driver is between two transactions. A segment starts the drivers' threads and
-//! waits until they have ended, so that nothing moves at the edges of a window. Meanwhile the drivers share three
-//! things: the quota from which they claim transactions, a flag that ends the segment, and the scoreboard to which they
-//! write their tallies when asked. The first failure ends the segment for all. An engine that runs inside the thread of
-//! its only driver needs no other thread: see `inline`.
+//! waits until they have ended, so that no transaction is under way at the edges of a window. Meanwhile the drivers
+//! share three things: the quota from which they claim transactions, a flag that ends the segment, and the scoreboard
+//! to which they write their tallies when asked. The first failure ends the segment for all. An engine that runs inside
+//! the thread of its only driver needs no other thread: see `inline`.
 
 mod inline;
 
@@ -29,8 +29,8 @@ use crate::sampler::{Inside, Telling};
 /// statements.
 const UNSTICK_AFTER: Duration = Duration::from_secs(2);
 
-/// The scoreboard to which drivers write their tallies, with the number of the sampler's last question: its request for
-/// the tallies.
+/// The scoreboard to which drivers write their tallies. It has the number of the sampler's last request for tallies
+/// (its "question").
 pub struct Scoreboard {
     asked: AtomicU64,
     steps: Vec<Counter>,
@@ -44,8 +44,8 @@ struct Told {
     merged: Merged,
     /// The number of the last question that each driver has answered; none while the driver stands still.
     answered: Vec<Option<u64>>,
-    /// The answer to the last question of a driver whose thread runs the engine: the engine's counters and the driver's
-    /// tallies, of one moment. Other drivers leave it empty.
+    /// The last answer of a driver whose thread runs the engine: the engine's counters and the driver's tallies, both
+    /// of one moment. Other drivers leave it empty.
     answer: Vec<Reading>,
 }
 
@@ -82,8 +82,8 @@ impl Scoreboard {
         self.transactions[index].set(driver.transactions());
     }
 
-    /// Hands the driver's tallies over as its answer to `question`. If the engine runs in the driver's thread, `engine`
-    /// has its counters, and the answer is both together.
+    /// Writes the driver's tallies to the scoreboard as its answer to `question`. If the engine runs in the driver's
+    /// thread, `engine` has its counters, and the answer contains both.
     fn tell<C: Client, K: Clock>(
         &self,
         index: usize,
@@ -111,7 +111,7 @@ impl Telling for Scoreboard {
 
     fn sample(&self, deadline: Instant, out: &mut Vec<Reading>) {
         let mut told = lock(&self.told);
-        // Discard an answer to an earlier question that came too late.
+        // Discard a late answer to an earlier request for counts.
         told.answer.clear();
         let question = self.asked.fetch_add(1, Ordering::Relaxed) + 1;
         let patience = deadline.saturating_duration_since(Instant::now());
@@ -125,7 +125,7 @@ impl Telling for Scoreboard {
     }
 }
 
-/// The ending of a segment in which nothing failed.
+/// The reason why a segment ended without a failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SegmentEnd {
     /// The segment reached its end: its quota is used up, its time is over, or the caller needs no more transactions.
@@ -197,12 +197,12 @@ impl<C: Client + Send, K: Clock + Send> Drivers<C, K> {
         Arc::clone(&self.board)
     }
 
-    /// Returns the drivers. They must stand still.
+    /// Returns the drivers. Call it only while they are idle.
     pub fn each(&self) -> impl Iterator<Item = &Driver<C, K>> {
         self.drivers.iter()
     }
 
-    /// Calls `each` with every driver's client, one after the other. The drivers must stand still.
+    /// Calls `each` with every driver's client, one after the other, while the drivers are idle.
     ///
     /// # Errors
     /// The error of the first client that fails.
@@ -305,7 +305,7 @@ impl<C: Client + Send, K: Clock + Send> Drivers<C, K> {
         self.ended(failed, segment.cancelled)
     }
 
-    /// Returns the ending of a segment in which a driver may have failed.
+    /// Returns why a segment ended, or the failure of a driver in it.
     fn ended(&self, failed: Option<ClientError>, cancelled: &AtomicBool) -> Result<SegmentEnd, Failure> {
         match failed {
             // The request to stop interrupted a statement: the engine has not failed.
@@ -341,8 +341,8 @@ fn watch(
     while shared.running() {
         wait(shared.board, if shared.is_over() { Instant::now() + Duration::from_millis(50) } else { next });
         if shared.is_over() {
-            // A caller with enough transactions waits for the running ones, as at a window's end: to interrupt one
-            // would fail the run.
+            // If the caller only needs no more transactions, as at a window's end, let the running transactions end.
+            // Interrupting a transaction would fail the run.
             let must_stop = shared.segment.cancelled.load(Ordering::Relaxed) || lock(&shared.failed).is_some();
             if has_enough && !must_stop {
                 continue;
@@ -379,8 +379,8 @@ fn wait(board: &Scoreboard, until: Instant) {
     }
 }
 
-/// A guard of a driver's thread: ends the segment for all when the thread panics, and always takes the driver off the
-/// board.
+/// A guard of a driver's thread. When the thread ends, the guard takes the driver off the board; if the thread
+/// panicked, it ends the segment for all drivers.
 struct Leaving<'a> {
     shared: &'a Shared<'a>,
     index: usize,

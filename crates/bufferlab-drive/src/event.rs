@@ -62,7 +62,7 @@ pub enum Event {
     },
     /// The progress of a phase.
     Progress {
-        /// The phase that goes on at this moment.
+        /// The current phase.
         phase: Phase,
         /// Steps of the phase so far: transactions ended and arrivals dropped; in a load, rows written.
         done: u64,
@@ -75,7 +75,7 @@ pub enum Event {
     Sample {
         /// Seconds since the run's clock started.
         t_s: f64,
-        /// The phase that goes on at this moment.
+        /// The current phase.
         phase: Phase,
         /// The edge of a window at which the sample was taken; none for a sample at another moment.
         edge: Option<Edge>,
@@ -84,11 +84,11 @@ pub enum Event {
     },
     /// The engine's status text at an edge of a window, such as that of InnoDB's monitor.
     StatusText {
-        /// Seconds since the run's clock started, the same number as in the edge's sample.
+        /// Seconds since the run's clock started, the same number as in the sample at this edge of the window.
         t_s: f64,
-        /// The phase that goes on at this moment.
+        /// The current phase.
         phase: Phase,
-        /// The edge to which the text belongs.
+        /// The edge of a window at which the text was read; none at another moment.
         edge: Option<Edge>,
         /// The status text as the engine wrote it.
         text: String,

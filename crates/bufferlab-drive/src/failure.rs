@@ -15,7 +15,7 @@ pub enum FailureKind {
     Usage,
     /// The machine lacks something: a permission, O_DIRECT, a file system.
     Environment,
-    /// A file or database that is corrupt, or is another one than expected.
+    /// A file or database that is corrupt, or is not the expected one.
     Data,
     /// The operating system or the device answered with an error.
     Io,

@@ -1,4 +1,4 @@
-//! The results of a run besides its samples, in the form in which Python receives them.
+//! The results of a run, except its samples, in the form in which Python receives them.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -85,7 +85,7 @@ pub struct Finished {
     pub interrupted: bool,
     /// The engine's settings, as read back from it after they were applied.
     pub actual: Settings,
-    /// The warm-up, as far as it went.
+    /// The warm-up, up to its end or to the end of the run.
     pub warm_up: WarmedUp,
     /// The transactions and seconds of the measured window.
     pub measured: Part,
@@ -94,7 +94,7 @@ pub struct Finished {
     /// Latencies of the measured window and of the phases.
     #[serde(rename = "latency")]
     pub latencies: Vec<TypeLatency>,
-    /// The workload's findings over the warm-up and the window, summed over all connections.
+    /// The workload's own counts over the warm-up and the window, summed over all connections.
     #[serde(flatten)]
     pub findings: Findings,
     /// The engine's version in its own words.

@@ -1,19 +1,20 @@
-//! The warm-up gate. It decides during the run when a pool is warm, only from counts.
+//! The gate at the end of a warm-up. It decides during the run, only from counts, when a pool is warm, and then
+//! "opens".
 //!
 //! A pool smaller than the set of touched pages is warm when reads have filled it and replaced every page once. The
-//! replacement policy has then chosen each page under load. A larger pool never turns over. It is warm when demand
-//! misses per transaction no longer change; those that remain are compulsory misses of a growing database. A pool that
-//! is larger than the touched pages is warm when reads bring no new page. A prefill, which reads the tables once, may
-//! fill the pool ahead of the transactions. This file uses no clock and no engine.
+//! replacement policy has then chosen each page under load. In a larger pool reads stop before they have replaced every
+//! page. It is warm when demand misses per transaction no longer change; the remaining misses are compulsory misses of
+//! a growing database. A pool that is larger than the touched pages is warm when reads bring no new page. A prefill,
+//! which reads the tables once, may fill the pool ahead of the transactions. This file uses no clock and no engine.
 //!
 //! While a pool fills, each miss is the first get of a page, and misses fall to the level at which the pool is full
 //! (Denning and Schwartz, "Properties of the working-set model", 1972). Once it is full, they fall further while the
-//! pages of the server's start leave it. Both may be slower than the gate can see. So a gate can be asked to wait for a
-//! pool that reads will turn over soon.
+//! pages of the server's start leave it. Both falls may be too slow for the gate to see. So a job can ask the gate to
+//! wait for a pool that reads will turn over soon.
 
 use serde::{Deserialize, Serialize};
 
-/// The ending of a warm-up.
+/// The reason why a warm-up ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum GateEnd {
@@ -32,7 +33,7 @@ pub enum GateEnd {
 }
 
 impl GateEnd {
-    /// Returns the ending's name in run.json.
+    /// Returns the reason's name in run.json.
     pub fn name(self) -> &'static str {
         match self {
             GateEnd::PoolTurnover => "pool_turnover",
@@ -45,15 +46,15 @@ impl GateEnd {
     }
 }
 
-/// What a gate waits for at least.
+/// The conditions for which a warm-up's gate waits before it may open.
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
 pub struct Patience {
     /// The least number of transactions before the gate may open, for workloads in which more than the pool must become
     /// warm.
     #[serde(rename = "min_transactions", default)]
     pub at_least: u64,
-    /// The gate waits for a pool that reads will have turned over within this many times the transactions after which
-    /// misses were first flat. With zero or one it waits for none.
+    /// If misses were first flat after N transactions, the gate waits for a turnover that comes, at the present rate of
+    /// misses, before the end of `turnover_within` * N transactions. With zero or one it does not wait.
     #[serde(default)]
     pub turnover_within: u64,
     /// The least number of transactions before the gate may open, because updates move rows until then. Unlike
@@ -62,19 +63,19 @@ pub struct Patience {
     pub settle_transactions: u64,
 }
 
-/// The least number of windows that the gate compares, the older half with the newer half.
+/// The least number of windows that the warm-up's gate compares, the older half with the newer half.
 const MIN_WINDOWS: usize = 20;
 /// The compared windows must have replaced a sixteenth of the pool, or have as many transactions as it has frames.
 const REPLACED_PART: u64 = 16;
-/// Misses are flat when their change is at most this share of their level.
+/// Misses count as flat if they change by at most this fraction of their level.
 const FLAT_SHARE: f64 = 0.05;
 
-/// The counts of one window of the gate.
+/// The counts of one window, that is, of equally many transactions of a warm-up.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Window {
     /// Demand misses in the window.
     pub misses: u64,
-    /// Pages that the pool dropped because their content was no longer true, as after a rollback in `SQLite`. Their
+    /// Pages that the pool dropped because their content was no longer valid, as after a rollback in `SQLite`. Their
     /// next gets are misses in a pool of any size.
     pub dropped: u64,
 }
@@ -100,7 +101,8 @@ pub struct Gate {
 }
 
 impl Gate {
-    /// Makes a gate for a pool of `frames` frames. It takes counts every `window_transactions` transactions.
+    /// Makes a warm-up's gate for a pool of `frames` frames. The gate takes counts every `window_transactions`
+    /// transactions.
     pub fn new(frames: u64, window_transactions: u64, patience: Patience) -> Self {
         assert!(window_transactions > 0, "a window of the gate has transactions");
         let windows = Vec::new();
@@ -114,7 +116,7 @@ impl Gate {
         self.misses += misses.min(self.frames);
     }
 
-    /// Takes the counts of one more window. Returns the ending of the warm-up, if it has ended.
+    /// Takes the counts of one more window. Returns the reason why the warm-up ends, if it now ends.
     pub fn window(&mut self, window: Window) -> Option<GateEnd> {
         self.misses += window.misses;
         self.windows.push(window);
@@ -150,7 +152,7 @@ impl Gate {
         self.brought_no_new_page().then_some(GateEnd::NoNewPages)
     }
 
-    /// Returns true when the misses of the latest span turn the pool over within the time that the gate waits, if they
+    /// Returns true when the misses of the latest span turn the pool over within the time that the gate waits. The misses
     /// were first flat after `first_flat` windows.
     fn turns_over_soon(&self, first_flat: usize) -> bool {
         let missing = (2 * self.frames).saturating_sub(self.misses);
@@ -167,8 +169,8 @@ impl Gate {
 
     /// Returns the latest windows, as many as are needed to see a trend; none while there are too few.
     ///
-    /// A trend shows as pages are replaced, so the span grows with the pool. Its misses have replaced a sixteenth of
-    /// the frames, or, if misses are rare, it has as many transactions as there are frames.
+    /// A trend becomes visible as pages are replaced, so a larger pool needs a longer span. In the span misses have
+    /// replaced a sixteenth of the frames, or, if misses are rare, as many transactions have ended as there are frames.
     fn last_span(&self) -> Option<&[Window]> {
         let mut replaced = 0;
         for (length, window) in (1..).zip(self.windows.iter().rev()) {
@@ -244,7 +246,8 @@ mod tests {
 
     #[test]
     fn a_pool_that_reads_turn_over_soon_is_waited_for_if_asked() {
-        // Misses that fall by 2 % in twenty windows look flat after twenty; two thirds of 7,500 frames are empty then.
+        // Misses that fall by 2 % in twenty windows look flat after twenty windows. At that moment two thirds of the
+        // 7,500 frames are empty.
         let slow = |k: i32| (100.0 * (-f64::from(k) / 1000.0).exp()) as u64;
         let ends = |turnover_within, frames| {
             let mut gate = Gate::new(frames, 500, Patience { turnover_within, ..Patience::default() });
@@ -253,7 +256,7 @@ mod tests {
         assert_eq!(ends(0, 7_500), Some((19, GateEnd::FlatMisses)));
         assert_eq!(ends(7, 7_500), Some((19, GateEnd::FlatMisses)));
         assert_eq!(ends(16, 7_500), Some((163, GateEnd::PoolTurnover)));
-        // The rate turns out to be too low for this one.
+        // With 15,000 frames the gate first waits, but misses fall until the turnover can no longer come in time.
         let (window, end) = ends(16, 15_000).expect("it ends");
         assert_eq!(end, GateEnd::FlatMisses);
         assert!((20..320).contains(&window), "ended at window {window}");
@@ -297,7 +300,7 @@ mod tests {
     #[test]
     fn a_pool_that_holds_everything_is_warm_when_reads_have_brought_nothing_for_twenty_windows() {
         let misses = [5, 3].into_iter().chain([0; 200]);
-        // The two windows that missed must have left the span, in a pool of any size.
+        // At any size of the pool, the gate opens once the two windows with misses have left the span.
         assert_eq!(end_of(30_000, misses.clone()), Some((21, GateEnd::NoNewPages)));
         assert_eq!(end_of(30_000_000, misses), Some((21, GateEnd::NoNewPages)));
     }
@@ -316,7 +319,7 @@ mod tests {
             (0..200).find_map(|window| Some((window, gate.window(Window { misses: 40, dropped })?)))
         };
         assert_eq!(end(40), Some((19, GateEnd::NoNewPages)));
-        // In each window ten of the 40 misses fill frames that no drop emptied.
+        // In each window the pool drops 30 pages, so ten of the 40 misses bring other pages.
         assert_eq!(end(30), None);
     }
 
@@ -341,7 +344,7 @@ mod tests {
         }
     }
 
-    /// Returns the misses of a window in the span that shows a trend, if it shows none.
+    /// Returns the mean misses of a window in the span that would show a trend; none if the span shows one.
     fn flat_level(frames: u64, windows: &[(u64, u64)]) -> Option<f64> {
         let misses = |from: usize, to: usize| windows[from..to].iter().map(|&(misses, _)| misses).sum::<u64>();
         let count = windows.len();

@@ -1,5 +1,5 @@
-//! Makes the windows that the warm-up gate needs, of equally many transactions, from polls of the transactions and
-//! misses so far.
+//! Divides a warm-up into windows of equally many transactions for the gate, which decides whether the pool is warm.
+//! The input comes from polls of the numbers of transactions and misses so far.
 //!
 //! It spreads the misses between two polls evenly over their transactions. This is exact if a poll comes at the end of
 //! every window. Otherwise it matters little, because the gate compares sums over many windows. This file uses no clock
@@ -7,10 +7,11 @@
 
 use crate::gate::{Gate, GateEnd, Patience, Window};
 
-/// The number of transactions in one window of the gate, which decides at the end of each window.
+/// The number of transactions in one window of a warm-up. At the end of each window the gate decides whether the
+/// warm-up ends.
 pub const GATE_WINDOW: u64 = 500;
 
-/// A gate, and the counts at the last poll.
+/// A warm-up's gate, and the counts at the last poll.
 pub struct GateFeed {
     gate: Gate,
     /// Transactions ended since the warm-up began, and the engine's demand misses, both at the last poll.
@@ -23,7 +24,8 @@ pub struct GateFeed {
 }
 
 impl GateFeed {
-    /// Makes a gate for a pool of `frames` frames. No transaction has ended yet, and the engine's counts are `counted`.
+    /// Makes a warm-up's gate for a pool of `frames` frames. No transaction has ended yet, and the engine's counts are
+    /// `counted`.
     pub fn new(frames: u64, patience: Patience, counted: Window) -> Self {
         let Window { misses, dropped } = counted;
         let gate = Gate::new(frames, GATE_WINDOW, patience);
@@ -41,7 +43,7 @@ impl GateFeed {
     }
 
     /// Processes a poll: `transactions` transactions have ended since the beginning, and the engine's counts are now
-    /// `counted`. Returns the ending of the warm-up, if it has ended.
+    /// `counted`. Returns the reason why the warm-up ends, if it now ends.
     pub fn look(&mut self, transactions: u64, counted: Window) -> Option<GateEnd> {
         let (from, from_misses) = self.last;
         let (steps, grown) =
@@ -49,7 +51,8 @@ impl GateFeed {
         let mut end = (from / GATE_WINDOW + 1) * GATE_WINDOW;
         while self.end.is_none() && end <= transactions {
             let until = from_misses + (grown * u128::from(end - from) / steps) as u64;
-            // Dropped pages are not spread, because an engine that drops pages is polled at the end of every window.
+            // The drops since the last poll all count in one window. That is exact, because an engine that drops pages
+            // is polled at the end of every window.
             let dropped = counted.dropped.saturating_sub(self.dropped);
             self.end = self.gate.window(Window { misses: until - self.fed, dropped });
             (self.fed, self.dropped) = (until, counted.dropped);
@@ -59,12 +62,12 @@ impl GateFeed {
         self.end
     }
 
-    /// Returns the ending of the warm-up, if a poll has ended it.
+    /// Returns the reason why the warm-up ended, if a poll has ended it.
     pub fn end(&self) -> Option<GateEnd> {
         self.end
     }
 
-    /// Returns the ending of a warm-up that reached its limit before the gate opened.
+    /// Returns the reason why a warm-up ended that reached its limit before the gate opened.
     pub fn at_limit(&self) -> GateEnd {
         self.gate.at_limit()
     }
@@ -80,7 +83,7 @@ impl GateFeed {
 mod tests {
     use super::*;
 
-    /// Returns the number of transactions after which the gate opens, and the warm-up's ending. The run has
+    /// Returns the number of transactions after which a warm-up's gate opens, and the reason why it opens. The run has
     /// `misses(transactions)` misses, and a poll every `step` transactions.
     fn opens(frames: u64, step: u64, misses: impl Fn(u64) -> u64) -> (u64, GateEnd) {
         let mut feed = GateFeed::new(frames, Patience::default(), Window::of(misses(0)));

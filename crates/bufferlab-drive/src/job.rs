@@ -40,10 +40,10 @@ impl Limit {
     }
 }
 
-/// The warm-up of a run. It lasts until the gate opens, and at most to `limit`.
+/// The warm-up of a run. It lasts until the gate opens, but at most until `limit`.
 #[derive(Clone, Copy, Debug, Deserialize)]
 pub struct WarmUp {
-    /// What the gate waits for.
+    /// The conditions for which the warm-up's gate waits before it may open.
     #[serde(flatten)]
     pub patience: Patience,
     /// The limit at which the run ends a warm-up whose gate has not opened.
@@ -57,7 +57,7 @@ impl From<Limit> for WarmUp {
     }
 }
 
-/// A workload's name, and the parameters that the bundle of that name reads.
+/// A workload's name, and its parameters, which the code of the workload parses.
 #[derive(Clone, Debug, Deserialize)]
 pub struct WorkloadJob {
     name: String,
@@ -166,7 +166,7 @@ pub struct PhaseJob {
 
 impl PhaseJob {
     /// Checks the phase when the run begins, minutes before it executes the phase. A phase's name must differ from the
-    /// parts of every run.
+    /// names of the parts that every run has.
     ///
     /// # Errors
     /// When the phase's name is not allowed, or its script has a mistake, an expression without a value or no

@@ -6,7 +6,8 @@
 
 use hdrhistogram::Histogram;
 
-/// The longest latency that a histogram separates from longer ones: one hour.
+/// The longest latency that a histogram distinguishes from shorter ones: one hour. It counts longer latencies as one
+/// hour.
 pub const MAX_LATENCY_NS: u64 = 3_600_000_000_000;
 
 /// A histogram of latencies.

@@ -2,7 +2,7 @@
 //!
 //! A sleep ends tens of microseconds late, and spinning all the time would take a core. In an open loop the driver's
 //! CPU time contains the spinning: at most 50 us for each arrival for which it waited. The clock is a trait, so that
-//! tests can play hours at once; in every run it is CLOCK_MONOTONIC.
+//! tests can simulate hours without waiting. Every run uses CLOCK_MONOTONIC.
 
 use std::hint::spin_loop;
 
@@ -19,7 +19,7 @@ pub trait Clock {
     /// Sleeps until about `deadline_ns`; returns at once when it has passed.
     fn sleep_until(&self, deadline_ns: u64);
 
-    /// Waits until `deadline_ns` as exactly as the host allows, and never ends before.
+    /// Waits until `deadline_ns` as exactly as the host allows, but never ends earlier.
     fn wait_until(&self, deadline_ns: u64);
 }
 

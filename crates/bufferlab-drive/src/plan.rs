@@ -8,11 +8,11 @@ use bufferlab_workload::plan::{ForcedPlan, Plan};
 use crate::dialect::Dialect;
 use crate::failure::{Failure, FailureKind};
 
-/// The plan that an engine takes, if it is one that a workload can force, and the engine's explanation.
+/// The plan that an engine takes (none if it is not one of [`Plan`]), and the engine's explanation.
 pub type Explained = (Option<Plan>, String);
 
 /// Checks by `explain` that the engine takes the plan that the workload forces for its query, and keeps the engine's
-/// explanation in the workload. Most workloads force no plan; then it does nothing.
+/// explanation in the workload. Does nothing for a workload that forces no plan, as most do.
 ///
 /// # Errors
 /// The errors of `explain` and of [`Dialect::with_days`]; a usage failure with the engine's explanation when the engine

@@ -1,5 +1,5 @@
-//! The probes of a run: one list, which this file makes from the job. The sampler reads the probes once a second, and
-//! the run reads them at the edges of windows.
+//! Makes the list of a run's probes from the job. The sampler reads the probes once a second, and the run reads them at
+//! the edges of windows.
 //!
 //! A probe may also record between the edges of the measured window, as the block trace does. The caller that samples
 //! the edges notifies the list of each edge. At the end of the run the list returns the recorded tables.
@@ -17,7 +17,7 @@ use crate::event::{Edge, Phase};
 use crate::failure::{Failure, FailureKind};
 use crate::lock;
 
-/// The probes that a job asks for, beyond those that watch every run.
+/// The probes that a job asks for, in addition to those of every run.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Asked {
@@ -133,15 +133,16 @@ impl Probes {
         }
     }
 
-    /// Announces to all probes that the next sample is an edge's. Call it before reading the engine's counters.
+    /// Announces to all probes that the next sample is taken at an edge of the window. Call it before reading the
+    /// engine's counters.
     pub fn before_edge(&self) {
         for probe in lock(&self.0).iter_mut() {
             probe.before_edge();
         }
     }
 
-    /// Makes probes begin or end recording at an edge of the measured window. Call it last at the start, and first at
-    /// the end. Probes do not record a run's further windows.
+    /// Makes probes begin or end recording at an edge of the measured window. At the start edge call it after all other
+    /// work, at the end edge before all other work. Probes do not record a run's further windows.
     pub fn at_edge(&self, edge: Edge, phase: &Phase) {
         if *phase != Phase::Measure {
             return;

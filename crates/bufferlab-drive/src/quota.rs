@@ -1,5 +1,5 @@
-//! A fixed number of transactions that drivers share. Each driver claims a few at a time, and one by one towards the
-//! end. So the total is exact, and no driver has many left while the others are idle.
+//! A fixed number of transactions that drivers share. Each driver claims a few transactions at a time, and single ones
+//! towards the end. So the total is exact, and no driver still has many claimed transactions while the others are idle.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -22,8 +22,8 @@ impl Quota {
         Quota { left: AtomicU64::new(total), drivers: drivers.max(1) as u64, largest: LARGEST_CLAIM }
     }
 
-    /// Limits claims to one transaction. In an open loop the driver whose arrival is due first takes the next
-    /// transaction, and no driver waits with several claimed ones.
+    /// Limits claims to one transaction. In an open loop the driver whose arrival is due first must get the next
+    /// transaction, so no driver may hold several claimed ones while it waits.
     #[must_use]
     pub fn one_by_one(mut self) -> Self {
         self.largest = 1;

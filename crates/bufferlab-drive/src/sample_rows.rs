@@ -1,5 +1,5 @@
-//! Makes the rows of a sample from the tallies of one driver or several. It adds up counters, and merges histograms
-//! before it takes quantiles, so that stored rows do not depend on the number of drivers.
+//! Makes the rows of a sample from the tallies of one driver or several. Counters are added up, and histograms are
+//! merged before quantiles are computed, so the form of the rows does not depend on the number of drivers.
 //!
 //! Each driver hands its tallies over between two of its transactions. While a driver is inside a long transaction,
 //! samples have the tallies that it handed over last, so that no sum ever falls.
@@ -12,7 +12,7 @@ use crate::latency::Latency;
 
 const PROBE: &str = "workload";
 
-/// Counters of one transaction type, which `Tally` explains.
+/// Counters of one transaction type; see the fields of the same names in `Tally`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub struct Counts {

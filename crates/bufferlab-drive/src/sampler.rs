@@ -2,7 +2,8 @@
 //!
 //! A sample asks the drivers for their tallies, reads the engine's counters over a separate connection, and reads the
 //! host's probes. An engine inside the driver's own thread has no such connection: its driver answers with the engine's
-//! counters, too. Only one thread samples at a time, so samples are whole, and leave in the order of their times.
+//! counters, too. Only one thread samples at a time, so samples are not mixed, and are sent in the order of their
+//! times.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
@@ -30,17 +31,17 @@ pub trait Telling: Send + Sync {
     /// Returns the steps of all drivers so far: transactions ended, and arrivals dropped.
     fn steps(&self) -> u64;
 
-    /// Asks all drivers and appends their rows; the rows of an engine inside a driver's thread come first. A driver
-    /// that has not answered by `deadline` appears with its last tallies.
+    /// Asks all drivers for their tallies and appends their rows. If the engine runs inside a driver's thread, its rows
+    /// come first. For a driver that has not answered by `deadline`, uses its previous tallies.
     fn sample(&self, deadline: Instant, out: &mut Vec<Reading>);
 }
 
 /// An engine that runs inside the thread of its only driver: no other thread can read its counters.
 pub trait Inside {
-    /// Appends the engine's counters. Reading them may get pages.
+    /// Appends the engine's counters. Reading them may access pages.
     fn counters(&mut self, out: &mut Vec<Reading>);
 
-    /// Returns the counts for the gate, since the engine opened its database.
+    /// Returns the counts for the warm-up's gate, since the engine opened its database.
     fn counted(&mut self) -> Window;
 }
 
@@ -51,7 +52,7 @@ pub trait AtEdge {
         None
     }
 
-    /// Returns the engine's status text at an edge, if it has one.
+    /// Returns the engine's status text at an edge of a window, if it has one.
     ///
     /// # Errors
     /// When the engine does not answer.
@@ -60,7 +61,7 @@ pub trait AtEdge {
     }
 }
 
-/// An engine of which edges read nothing more.
+/// An engine without further parts to read at edges.
 impl AtEdge for () {}
 
 /// The present part of the run: its phase, its drivers and the number of their steps.
@@ -86,7 +87,7 @@ pub struct Sampler<'a> {
     wake: Condvar,
 }
 
-/// The name that engines' counters have in samples.
+/// The name of the probe in the rows of engines' counters.
 const ENGINE: &str = "engine";
 
 /// Returns the row of a sample that has no counters of the engine.
@@ -115,14 +116,14 @@ impl<'a> Sampler<'a> {
 
     /// Begins a part of the run, in which the drivers of `board` take at most `total` steps.
     pub fn enter(&self, phase: Phase, board: Option<Arc<dyn Telling>>, total: u64) {
-        // Wait for a sample that has begun: it belongs to the previous part.
+        // Wait until a sample that has begun is complete, because it belongs to the previous part.
         let _turn = lock(&self.engine);
         let first = board.as_ref().map_or(0, |board| board.steps());
         *lock(&self.stage) = Stage { phase: phase.clone(), total, first, board };
         self.sink.send(Event::Phase { phase, t_s: (self.seconds_now)() });
     }
 
-    /// Gives the present part its drivers, which were not connected yet when the part began.
+    /// Sets the drivers of the current part, if they were not connected yet when the part began.
     pub fn drive(&self, board: Arc<dyn Telling>) {
         let _turn = lock(&self.engine);
         let mut stage = lock(&self.stage);
@@ -130,7 +131,8 @@ impl<'a> Sampler<'a> {
         stage.board = Some(board);
     }
 
-    /// Samples everything at one moment while the drivers stand still, then sends the status text that `asked` returns.
+    /// Samples everything at an edge of a window, while the drivers stand still. Then sends the status text that
+    /// `asked` returns.
     ///
     /// # Errors
     /// When the engine does not answer: an edge needs its counters.
@@ -163,7 +165,8 @@ impl<'a> Sampler<'a> {
         Ok(())
     }
 
-    /// Samples every `interval` until [`Sampler::stop`]. It skips ticks that it has missed.
+    /// Samples every `interval` until [`Sampler::stop`]. If a sample takes longer than `interval`, it skips the moments
+    /// that it has missed.
     pub fn sample_until_stopped(&self, interval: Duration) {
         let mut tick = Instant::now() + interval;
         while !self.sleep_until(tick) {
@@ -181,7 +184,7 @@ impl<'a> Sampler<'a> {
         let t_s = (self.seconds_now)();
         let mut values = Vec::with_capacity(512);
         if let Some(Err(failure)) = engine.as_mut().map(|engine| engine.read(&mut values)) {
-            // The run itself finds the error; this sample has only the reason why it has no counters.
+            // The run itself reports the error. This sample only has the reason why it has no counters.
             values.clear();
             values.push(unread(&failure.to_string()));
         }
@@ -197,7 +200,8 @@ impl<'a> Sampler<'a> {
             done = board.steps() - stage.first;
         }
         if engine.is_none() && !values[first..].iter().any(|row| row.probe == ENGINE) {
-            // A transaction can hold the driver for long; the row then says so instead of waiting for ever.
+            // A long transaction can keep the driver from answering. The sample then has a row with this reason,
+            // instead of waiting for ever.
             values.truncate(first);
             values.push(unread("the driver was inside one statement or transaction for the whole interval"));
         }

@@ -1,7 +1,7 @@
 //! The statements that make a workload's tables and indexes, in a dialect.
 //!
-//! A workload's `schema.sql` makes its tables, in any order, and on SQLite their indexes. The indexes on servers are in
-//! `indexes.sql`. A load makes only the tables that its population has.
+//! A workload's `schema.sql` has the statements for its tables, in any order, and for SQLite also for their indexes.
+//! The statements for indexes on servers are in `indexes.sql`. A load makes only the tables of its population.
 
 use bufferlab_workload::population::{ColumnKind, Population};
 
@@ -89,8 +89,8 @@ mod tests {
 
     #[test]
     fn every_table_has_its_columns_in_the_dialects_order_and_its_indexes() {
-        // Five indexes: customers by name, orders by customer, k, and ship dates twice. Keys built last add the primary
-        // keys of all tables but history.
+        // There are five indexes: customers by name, orders by customer, k, and ship dates twice. If keys are built
+        // last, the primary keys of all tables but history are added.
         for (dialect, expected) in DIALECTS.into_iter().zip([5, 5 + 8 + 1 + 1 + 8, 5]) {
             let mut indexes = 0;
             for population in populations() {

@@ -1,5 +1,5 @@
-//! Compares the misses of real runs with those of a naive LRU list over the same pages. The database's file says where
-//! each row lies, and the workload's stream of ids says which row a run reads.
+//! Compares the misses of real runs with those of a naive LRU list over the same pages. The pages of each row come from
+//! the database's file, and the rows that a run reads from the workload's stream of ids.
 //!
 //! The simulation shares only the stream of ids with the run, and no code of the pool, of SQLite or of dbstat.
 
@@ -33,7 +33,7 @@ use serde_json::json;
 const ROWS: u32 = 60_000;
 const TRANSACTIONS: u64 = 20_000;
 
-/// The simplest LRU list: it notes the last use of each page, and searches for the oldest.
+/// The simplest LRU list: it records the last use of each page, and searches for the oldest.
 struct NaiveLru {
     frames: usize,
     last_use: HashMap<u32, u64>,

@@ -125,8 +125,8 @@ fn both_plans_give_the_right_answer_and_read_what_they_must() {
         assert!(plan_text.lines().any(|line| line == words), "{plan_text}");
         read.push(seen.pages_read / 2);
     }
-    // Rows of a range of dates lie anywhere in the table. By the index nearly each row costs the read of a page; a scan
-    // reads each page once.
+    // Rows of a range of dates lie anywhere in the table. With the index scan nearly every row costs the read of a
+    // page; the sequential scan reads each page once.
     let (by_index, whole) = (read[0], read[1]);
     assert!((pages * 6 / 10..pages).contains(&whole), "{whole} of {pages} pages");
     assert!(by_index > 7 * rows / 10, "{by_index} pages for {rows} rows");

@@ -1,4 +1,4 @@
-//! Tests that transactions on a real server allocate nothing once every statement has been executed.
+//! Tests that transactions on a real server allocate no memory once every statement has been executed.
 //! `support/mysql_server.rs` names the server.
 
 #[path = "support/mysql_server.rs"]
@@ -66,7 +66,7 @@ fn transactions_allocate_nothing_once_every_statement_has_run() {
                 driver.execute(&mut client).unwrap_or_else(|error| panic!("{error}"));
             }
         };
-        // The warm-up is so long that runs of calls of every length have been prepared.
+        // The warm-up is so long that the client has prepared the coalesced statements for all numbers of calls.
         run(WARM_UP);
         let before = ALLOCATIONS.get();
         run(COUNTED);

@@ -93,7 +93,7 @@ fn job(target: &Target, text: &str, transactions: u64) -> Run {
     }
 }
 
-/// The readings of one edge, by metric and subject.
+/// The readings at one edge of a window, by metric and subject.
 type Values = BTreeMap<(String, String), Reading>;
 
 #[derive(Default)]

@@ -1,5 +1,5 @@
-//! Tests that the client allocates nothing per transaction once its buffers have grown: at a server with fixed answers,
-//! and with TPC-C at a real server, if there is one (`support/postgres_server.rs`).
+//! Tests that the client allocates no memory in a transaction once its buffers have grown: at a server with fixed
+//! answers, and with TPC-C at a real server, if there is one (`support/postgres_server.rs`).
 //!
 //! The counting allocator counts separately for each thread.
 
@@ -72,7 +72,7 @@ fn message(tag: u8, body: &[u8]) -> Vec<u8> {
     [&[tag][..], &(body.len() as i32 + 4).to_be_bytes(), body].concat()
 }
 
-/// Plays a server that knows sysbench's two statements. It answers a select with one row of 119 digits, and an update
+/// Acts as a server that knows sysbench's two statements. It answers a select with one row of 119 digits, and an update
 /// with one row written.
 fn serve(mut stream: UnixStream) {
     let mut startup = [0; 4];

@@ -87,7 +87,7 @@ fn updates(target: &Target, transactions: u64) -> Run {
     job(target, workload(script(UPDATES)), transactions)
 }
 
-/// The readings of one edge, by metric and subject.
+/// The readings at one edge of a window, by metric and subject.
 type Values = BTreeMap<(String, String), Reading>;
 
 #[derive(Default)]
@@ -174,7 +174,7 @@ fn what_the_drivers_count_is_what_the_server_counts() {
     });
 }
 
-/// The server does not publish the commits of a connection that scans no table.
+/// By itself the server does not publish the commits of a connection that scans no table.
 #[test]
 fn transactions_that_read_no_table_are_counted_too() {
     with_server(|target| {

@@ -1,4 +1,4 @@
-//! Tests of databases that a script's setup section makes, without or after a workload's tables.
+//! Tests of databases that a script's setup section makes, without a workload's tables or after their load.
 
 #![allow(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
 

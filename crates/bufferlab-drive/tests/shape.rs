@@ -27,7 +27,7 @@ fn loaded(directory: &Path, tables: impl Into<Data>, page_bytes: u64) -> std::pa
     database
 }
 
-/// Checks every figure of the shape that another way can find, too. Returns the shape.
+/// Checks every figure of the shape that can also be computed in another way. Returns the shape.
 fn check(database: &Path) -> Shape {
     let shape = shape(database).unwrap();
     let file = btree::File::open(database);

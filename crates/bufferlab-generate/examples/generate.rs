@@ -1,10 +1,11 @@
-//! Does a job and prints the answer, both as JSON: `generate < JOB`. It has no gate, so a warm-up counts transactions.
+//! Does a job and prints the answer, both as JSON: `generate < JOB`. Its gate never ends a warm-up, so each warm-up
+//! lasts a number of transactions.
 
 use bufferlab_generate::job::Job;
 use bufferlab_generate::run::Gate;
 use bufferlab_generate::simulate::generate;
 
-/// A gate that never opens.
+/// A gate that never ends a warm-up.
 struct Shut;
 
 impl Gate for Shut {

@@ -1,6 +1,6 @@
 //! Writes the page accesses of a job to a file for libCacheSim: `stream FILE < JOB`. It takes jobs of InnoDB with
 //! TPC-C, and simulates the whole database. It ignores the job's pools and prefill; the window begins with the first
-//! transaction. Prints the number of records, and how many of them are gets; the others make pages.
+//! transaction. Prints the number of records, and how many of them are gets; the others are creations of pages.
 //!
 //! A record of oracleGeneral has 24 bytes, little-endian: u32 seconds, u64 object, u32 bytes, i64 number of the record
 //! that accesses the object next. That number is -1 here, because it is not known yet; LRU does not need it.

@@ -51,7 +51,7 @@ pub enum Relation {
     NewOrder,
     /// The table ORDER-LINE.
     OrderLine,
-    /// The index of CUSTOMER on names: a key is a place in a district's list of customers by name.
+    /// The index of CUSTOMER on names: a key is a position in the list of a district's customers, sorted by name.
     ByName,
     /// The index of ORDER on customers, by [`entry_key`].
     ByCustomer,
@@ -216,7 +216,7 @@ pub trait Engine {
     fn objects(&self) -> &Objects;
 
     /// Returns the bytes of data and indexes after the load, as the engine itself reports them. Returns none if the
-    /// engine's rules lay out only some of them.
+    /// layout leaves out an index.
     fn bytes(&self) -> Option<u64>;
 
     /// Returns the pages above the leaves of B-trees, as they are now.
@@ -234,8 +234,8 @@ pub trait Engine {
     /// Commits the transaction of the connection whose turn it is.
     fn commit(&mut self, _pools: &mut Pools) {}
 
-    /// Returns what the engine's log wrote since the run began; zeros for an engine whose writes depend on the pool, and
-    /// if the job does not ask.
+    /// Returns the writes of the engine's log since the run began. Returns zeros for an engine whose writes depend on
+    /// the pool, and for a job that does not ask for writes.
     fn log_writes(&self) -> LogWrites {
         LogWrites::default()
     }
@@ -249,13 +249,13 @@ pub trait Engine {
     /// Reads an order as its customer's last one, through the index on customers.
     fn read_last(&mut self, pools: &mut Pools, order: Row);
 
-    /// Looks for the lowest key of a group. The caller knows that key: `lowest`, or none if the group has no row.
+    /// Searches for the lowest key of a group. The caller passes that key as `lowest`, or none if the group has no row.
     fn read_first(&mut self, pools: &mut Pools, of: Relation, group: u32, lowest: Option<u32>);
 
     /// Reads the rows of a span.
     fn scan(&mut self, pools: &mut Pools, span: Span);
 
-    /// Reads the rows of some spans, and for each of these rows the one that is joined to it.
+    /// Reads the rows of some spans, and for each of these rows the row that the statement joins to it.
     fn join(&mut self, pools: &mut Pools, spans: &[(Span, Vec<Row>)]);
 
     /// Updates a row by its whole primary key; `note` is the number of bytes that the statement puts in front of a

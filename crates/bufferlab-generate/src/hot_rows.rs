@@ -1,5 +1,5 @@
-//! The table of the workload hot_rows, as a job asks for it. Only PostgreSQL's rules lay out the index on k: on other
-//! engines no statement touches it.
+//! The parameters that a job gives for the workload hot_rows and its table. Only PostgreSQL's layout has the index on
+//! k: on other engines no statement touches this index.
 
 use bufferlab_workload::client::Value;
 use bufferlab_workload::hot_rows::{HotRowsConfig, HotRowsConfigError, HotRowsPopulation, Layout};
@@ -13,7 +13,7 @@ const MOST_PAD_CHARS: u32 = 1000;
 /// The number of rows whose values of column k are generated; further rows repeat these values.
 const OWN_ROWS: u32 = 100_000;
 
-/// The hot rows and their table, as a job asks for them.
+/// The parameters of the hot rows and their table in a job.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RowsAsked {

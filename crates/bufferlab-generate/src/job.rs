@@ -11,7 +11,7 @@ use crate::hot_rows::RowsAsked;
 /// The most transactions of a simulation: keys of orders and numbers of pages have 32 bits.
 pub const MAX_TRANSACTIONS: u64 = 100_000_000;
 
-/// A pool that the accesses are played to.
+/// A pool that gets the generated accesses.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PoolAsked {
@@ -24,8 +24,8 @@ pub struct PoolAsked {
     /// The factor on times of the generator's clock: at 2 everything takes twice as long.
     #[serde(default = "as_generated")]
     pub time: f64,
-    /// Whether to leave the pool out unless the whole database is simulated, with all pools in memory. Such pools do not
-    /// change the way in which the others are simulated.
+    /// If true, the pool is simulated only if the whole database can be simulated with all pools in memory; otherwise
+    /// it is left out. Such pools do not change the way in which the others are simulated.
     #[serde(default)]
     pub if_exact: bool,
 }
@@ -121,7 +121,7 @@ pub struct Job {
     pub pools: Vec<PoolAsked>,
     /// The moment at which the warm-up of each pool ends.
     pub warm_up: WarmUpAsked,
-    /// The number of transactions before which no gate opens.
+    /// The number of transactions before which no gate ends a warm-up.
     #[serde(default)]
     pub at_least: u64,
     /// Whether all pools begin their windows when the first pool does. The window then has the same transactions as in
@@ -139,7 +139,7 @@ pub struct Job {
     pub census: bool,
 }
 
-/// The number of transactions between two checks whether a gate opens, as in a measured run.
+/// The number of transactions between two checks whether a warm-up may end, as in a measured run.
 pub const STRETCH: u64 = 500;
 
 /// The limits of an engine's rules.
@@ -148,7 +148,7 @@ pub struct Limits {
     pub warehouses: u32,
     /// Bytes of this process's memory that the layout of one simulated warehouse takes.
     pub layout_bytes: u64,
-    /// Bytes of this process's memory that remain taken for each simulated transaction.
+    /// Bytes of this process's memory that each simulated transaction takes until the run ends.
     pub transaction_bytes: u64,
     /// The number of the database's pages that all warehouses share, such as those of ITEM.
     pub shared_pages: u32,

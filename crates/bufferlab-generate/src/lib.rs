@@ -3,8 +3,8 @@
 //!
 //! [`Loaded`](loaded::Loaded) describes the loaded rows. An [`Engine`](engine::Engine) lays them out in pages and has
 //! the server's rules of access, as operations on tables and indexes. [`RowlessClient`](rowless_client::RowlessClient)
-//! is the client, with a plan of each statement. [`run`](run::run) plays transactions to several pools at once. No
-//! access is stored.
+//! is the client, with a plan of each statement. [`run`](run::run) executes transactions, and passes each page access
+//! to several pools at once without storing it.
 
 pub mod engine;
 pub mod hot_rows;

@@ -17,7 +17,7 @@ use bufferlab_workload::tpcc::schema::{CUSTOMERS, DISTRICTS, FIRST_UNDELIVERED_O
 
 use crate::engine::{FIRST_KEYS, RELATIONS, Relation, Row, entry_key, line_key};
 
-/// Warehouses whose rows are generated; further ones repeat them.
+/// The number of warehouses whose rows are generated; further warehouses repeat these rows.
 const OWN_WAREHOUSES: u32 = 4;
 
 /// The values of one generated row, by column.
@@ -43,7 +43,7 @@ pub trait Records {
     /// Returns the bytes of a table's row in a leaf page, with the record's own header.
     fn row(&self, table: TableId, columns: &Columns<'_>) -> u32;
 
-    /// Returns the bytes of an entry of some columns of a table's row in an index.
+    /// Returns the bytes of an index entry that holds the columns `columns` of a table's row.
     fn entry(&self, table: TableId, row: &Columns<'_>, columns: &[usize]) -> u32;
 }
 
@@ -65,7 +65,7 @@ pub struct District {
     line_keys: Vec<u16>,
     /// For each last name, the places of its customers in the index on names.
     name_places: Vec<Range<u16>>,
-    /// Customers in the order of the index on names, and each customer's place there.
+    /// The customers in the order of the index on names, then each customer's position in that order.
     named: Vec<u16>,
     places: Vec<u16>,
     /// For each customer, whether its credit is bad.
@@ -154,7 +154,7 @@ impl Loaded {
 
     /// Returns the same as [`Loaded::new`], and keeps it for the next call. All runs of a sweep want the same database,
     /// though each is a separate job, and generating the rows takes longer than many runs. A database of more
-    /// warehouses has the same first ones, and so the same key.
+    /// warehouses has the same first warehouses, and so the same key.
     pub fn kept(engine: &str, config: &TpccConfig, records: &dyn Records) -> Self {
         let data = (engine.to_owned(), config.warehouses().min(OWN_WAREHOUSES), config.load_seed());
         let Ok(mut last) = LAST.lock() else { return Self::new(config, records) };
@@ -241,8 +241,8 @@ impl Loaded {
 }
 
 impl Own {
-    /// Notes the sizes and orders, lines or names of one slice of the population. Slices come in the order of the
-    /// primary key.
+    /// Records the sizes of the rows in one slice of the population, and the slice's orders, lines or names. Slices
+    /// come in the order of the primary key.
     fn take(&mut self, slice: &Partition, block: &RowBlock, records: &dyn Records) {
         let table = slice.table();
         for row in 0..block.rows() {

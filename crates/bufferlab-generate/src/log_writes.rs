@@ -86,7 +86,8 @@ mod tests {
 
     use super::{LogWrites, Wal};
 
-    /// Returns the writes of whole commits by a slow twin: it keeps each frame, and sorts all of a log at a checkpoint.
+    /// Computes the writes of some commits by a simple slow method: keeps each frame, and sorts the whole log at a
+    /// checkpoint.
     fn slowly(commits: &[Vec<u32>], page_bytes: u64, checkpoint_frames: usize) -> LogWrites {
         let (mut log, mut told) = (Vec::new(), LogWrites::default());
         for commit in commits {

@@ -199,7 +199,7 @@ pub struct Pools {
     changes: u64,
     /// The bits of a latch under which a get is a change.
     changing: u8,
-    /// Whether the pools hear changes and hints as events.
+    /// Whether the pools get changes and hints as events.
     marks: bool,
     thread: u16,
     now_us: u64,
@@ -251,8 +251,8 @@ impl Pools {
         self
     }
 
-    /// Counts a get as a change if its latch has one of the bits `changing`, and lets the pools hear changes and hints if
-    /// `marks`.
+    /// Counts a get as a change if its latch has one of the bits `changing`. If `marks` is true, passes changes and
+    /// hints to the pools.
     pub fn with_changes(self, changing: u8, marks: bool) -> Self {
         Pools { changing, marks, ..self }
     }
@@ -375,13 +375,14 @@ impl Pools {
         }
     }
 
-    /// Notes that an object's pages, or a district's orders, have used up their numbers, so that the run is invalid.
+    /// Notes that an object needs another page number or a district another order number, and none is left. The run is
+    /// then invalid.
     #[cold]
     pub fn fill(&mut self) {
         self.is_full = true;
     }
 
-    /// Returns whether an object's pages, or a district's orders, have used up their numbers.
+    /// Returns whether an object has run out of page numbers, or a district out of order numbers.
     pub fn is_full(&self) -> bool {
         self.is_full
     }

@@ -21,8 +21,8 @@ use crate::pools::Pools;
 const TEXT: &str = "TEXT";
 /// The number of orders that Stock-Level reads.
 const RECENT: usize = 20;
-/// The number of orders whose items are kept. It is one more, because an order that rolls back must not replace the
-/// oldest one that Stock-Level reads.
+/// The number of orders whose items are kept: one more than Stock-Level reads, because an order that rolls back must
+/// not replace the oldest of these.
 const KEPT: usize = RECENT + 1;
 
 /// The run's changes in one district.
@@ -31,7 +31,8 @@ struct Changes {
     oldest_new: u32,
     /// Customer and lines of each order since the load.
     orders: Vec<(u16, u8)>,
-    /// Items of the latest orders, by the order's number modulo [`KEPT`]; empty before the first is asked for.
+    /// Items of the latest orders, by the order's number modulo [`KEPT`]. The list is empty until the run's first
+    /// order.
     items: Vec<Vec<u32>>,
 }
 
@@ -332,8 +333,8 @@ impl RowlessClient {
         self.engine.insert(&mut self.pools, Row::order(district, order, customer));
     }
 
-    /// Finds the lines of some orders and the stock of their items. The items of loaded orders are arbitrary, as the
-    /// load draws them.
+    /// Finds the lines of some orders and the stock of their items. For loaded orders it draws items at random, as the
+    /// load does.
     fn find_items(&mut self, district: u32, warehouse: u32, orders: Range<u32>) {
         let Some(loaded) = &self.loaded else { return };
         let stock = |item| Row::new(Relation::Stock, warehouse, item);

@@ -16,12 +16,13 @@ use crate::rowless_client::RowlessClient;
 /// The index of New-Order among the transaction types.
 const NEW_ORDER: usize = 0;
 
-/// Decides whether a pool is warm. The run guarantees that it calls `prefill` before the first `is_warm`.
+/// Decides whether a pool is warm, so that its warm-up ends (the gate "opens"). The run guarantees that it calls
+/// `prefill` before the first `is_warm`.
 pub trait Gate {
     /// Takes the misses of the prefill.
     fn prefill(&mut self, misses: u64);
 
-    /// Takes the misses of one more stretch; returns whether the pool is warm.
+    /// Takes the misses since the last check; returns whether the pool is warm.
     fn is_warm(&mut self, misses: u64) -> bool;
 
     /// Returns the reason for which the pool is warm; none while it is not.
@@ -37,9 +38,9 @@ pub struct Plan<'a> {
     /// The end of the warm-up: after a number of transactions, or when the pool's gate opens. In the first case the
     /// window has the same transactions as in a measured run.
     pub warm_up: WarmUpAsked,
-    /// The gate of each pool, and the factor by which the pool's misses are multiplied for its gate.
+    /// The gate that ends each pool's warm-up, and the factor by which the pool's misses are multiplied for this gate.
     pub gates: Vec<(Box<dyn Gate>, u64)>,
-    /// The most misses of the prefill that a gate is given.
+    /// The most misses of the prefill that a warm-up's gate is given.
     pub most_prefill_misses: u64,
     /// The number of transactions of the window.
     pub window: u64,
@@ -66,9 +67,10 @@ pub struct PoolRun {
     pub warm_up_transactions: u64,
     /// Whether the pool's gate opened; true if the warm-up has no gate.
     pub is_warm: bool,
-    /// Number of gets of pages in the window, of all pages.
+    /// Number of page gets in the window, including gets of pages that are not simulated.
     pub gets: u64,
-    /// Number of changes of pages in the window: creations, and gets under an exclusive latch; of all pages.
+    /// Number of page changes in the window: creations, and gets under an exclusive latch. It includes pages that are
+    /// not simulated.
     pub changes: u64,
     /// New-Orders in the window, with those that roll back, as metrics count them; 0 for another workload than TPC-C.
     pub new_orders: u64,
@@ -78,7 +80,7 @@ pub struct PoolRun {
     pub committed: ByType,
     /// Transactions of the window that rolled back as the workload asks, by type.
     pub rolled_back: ByType,
-    /// The reason for which the gate opened; none if it did not, or without a gate.
+    /// The reason for which the gate ended the warm-up; none if it did not, or without a gate.
     pub gate: Option<&'static str>,
     /// Pages that got a frame since the first transaction, up to the window's end.
     pub brought_in_since_start: u64,

@@ -26,7 +26,7 @@ const MOST_BYTES: u64 = 1_000_000_000;
 const BYTES_OF_PAGE: f64 = 24.0;
 /// Bytes of the loaded rows of a warehouse, in any engine.
 const BYTES_OF_WAREHOUSE: f64 = 110e6;
-/// About the number of transactions of each warehouse after which the warm-up's gate opens.
+/// About how many transactions each warehouse executes before the warm-up's gate opens.
 const GATED_TRANSACTIONS: u64 = 10_000;
 /// The fewest frames that the smallest pool should have if fewer warehouses represent all. The pages that all
 /// warehouses share then take few of the frames.
@@ -52,11 +52,11 @@ pub struct Simulation {
     pub part: f64,
     /// The number of the database's pages that all warehouses share, such as those of ITEM.
     pub shared_pages: u32,
-    /// The shares of pages that are played to pools: one page in how many, and the share's number.
+    /// The shares of the pages whose accesses go to pools: for each, the N of "one page in N", and the share's number.
     pub shares: Vec<(Shares, u32)>,
     /// The end of the simulation's warm-up.
     pub warm_up: WarmUpAsked,
-    /// The number of transactions before which no gate opens.
+    /// The number of transactions before which no gate ends a warm-up.
     pub at_least: u64,
     /// The number of transactions of the simulation's window.
     pub window: u64,
@@ -75,7 +75,7 @@ impl Simulation {
     pub fn most_transactions(&self) -> u64 {
         self.window.saturating_add(match self.warm_up {
             WarmUpAsked::Transactions(all) => all,
-            // The last stretch may pass the limit.
+            // Transactions between two checks may pass the limit.
             WarmUpAsked::GateWithin(most) => most.saturating_add(STRETCH),
         })
     }
@@ -197,7 +197,7 @@ impl Way {
         let part = f64::from(self.warehouses) / f64::from(job.workload.warehouses());
         let warm_up = match job.warm_up {
             WarmUpAsked::Transactions(all) => all,
-            // A gate opens long before its limit.
+            // A gate ends the warm-up long before its limit.
             WarmUpAsked::GateWithin(most) => most.min(u64::from(job.workload.warehouses()) * GATED_TRANSACTIONS),
         };
         let transactions = ((warm_up as f64 * part) as u64).saturating_add(window(job, part));
@@ -381,7 +381,7 @@ fn some_shares(one_in: u32) -> impl Iterator<Item = (Shares, u32)> {
 fn whole(run: &PoolRun, one_in: u32, part: &Simulation, frames: u32) -> PoolRun {
     let share = f64::from(part.frames(frames)) / f64::from(frames.max(1)) / f64::from(one_in);
     let counts = run.counts.times(one_in.into());
-    // All frames were filled as often as the simulated ones.
+    // The estimate assumes that all frames were filled as often as the simulated frames.
     let before = (run.brought_in_since_start - brought_in(&run.counts)) as f64 / share;
     PoolRun {
         brought_in_since_start: before.round() as u64 + brought_in(&counts),

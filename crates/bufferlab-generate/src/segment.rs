@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 
-/// The pages of a segment: some single ones, then whole extents.
+/// The pages of a segment: some single pages, then whole extents.
 #[derive(Debug)]
 pub(crate) struct Segment {
     /// The number of pages in an extent.

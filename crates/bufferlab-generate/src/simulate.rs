@@ -1,4 +1,5 @@
-//! Does a job: refuses values that are not possible, makes the pools, and runs each simulation of a part.
+//! Does a job: refuses values that are not possible, makes the pools, and runs each simulation of a part of the
+//! database.
 
 use bufferlab_sim::{MODELS, Manager, OneIn};
 
@@ -13,8 +14,8 @@ use crate::run::{Gate, Plan, Played, Run, RunError, Watch, run};
 use crate::scale::{self, Simulation};
 use crate::sqlite::{self, Sqlite};
 
-/// Makes a pool's gate from the pool's frames, the number of transactions between two checks of the gate, and the
-/// number before which it never opens.
+/// Makes the gate that ends a pool's warm-up, from the pool's frames, the number of transactions between two checks of
+/// the gate, and the number before which it never opens.
 pub type MakeGate<'a> = dyn Fn(u32, u64, u64) -> Box<dyn Gate> + 'a;
 
 /// Does a job: exactly, or by simulating a part of the database ([`scale`]). The watch is called with the transactions
@@ -63,7 +64,8 @@ pub fn bytes(job: &Job) -> Result<u64, RunError> {
 fn simulate(job: &Job, part: &Simulation, gate: &MakeGate<'_>, watch: &mut Watch<'_>) -> Result<Run, RunError> {
     let transactions = part.most_transactions();
     let all = || part.shares.iter().flat_map(|share| job.pools.iter().map(move |pool| (share, pool)));
-    // A gate gets the misses of a share times the number of shares: as many as all pages would have.
+    // A warm-up's gate gets a share's misses times the number of shares, that is, an estimate of the misses of all
+    // pages.
     let gates = all().map(|((shares, _), pool)| {
         (gate(part.frames(pool.frames), STRETCH, part.at_least), u64::from(shares.one_in()))
     });
@@ -121,13 +123,13 @@ fn simulate(job: &Job, part: &Simulation, gate: &MakeGate<'_>, watch: &mut Watch
         own.map(|own| (shares, number, own))
     });
     let pools = made.collect::<Result<_, _>>().map(Pools::of_shares).map_err(RunError::Pool)?;
-    // Only pools with writes want to hear changes.
+    // Only pools that count writes need changes and hints.
     let marks = job.pools.iter().any(|pool| pool.if_exact);
     let pools = pools.with_changes(if segments.is_some() { innodb::CHANGING } else { 0 }, marks);
     run(engine, played, plan, pools.with_times(all().map(|(_, pool)| pool.time)))
 }
 
-/// Returns the rollback segments of InnoDB's rules; none for another engine's.
+/// Returns the rollback segments of a version of InnoDB; none for another engine.
 fn innodb_segments(engine: &str) -> Option<Segments> {
     match engine {
         "innodb" => Some(Segments::OF_5_7),

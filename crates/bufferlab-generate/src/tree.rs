@@ -153,7 +153,8 @@ pub struct Leaf {
     pub first: u32,
     /// The number of the leaf's page.
     pub page: u32,
-    /// The number at the load of the leaf that this one was split from, or its own if the load made it.
+    /// The number that the original leaf had at the load: the leaf from which this one was split, or this leaf itself
+    /// if the load made it.
     pub origin: u32,
     /// The number of rows on the leaf.
     pub rows: u32,
@@ -195,7 +196,8 @@ pub struct Grown {
     pub interior: Interior,
     groups: Vec<Vec<Leaf>>,
     extents: Vec<Extent>,
-    /// For each group, the group's rows that were on the leaf before the group's own first leaf, when last noted.
+    /// For each group, its rows on the leaf before the group's own first leaf, as [`Grown::note_begun`] last noted
+    /// them.
     begun: Vec<Begun>,
     first_leaf: u32,
     next_page: u32,
@@ -283,7 +285,7 @@ impl Grown {
         let page = self.new_page(near)?;
         let leaves = &mut self.groups[group as usize];
         let position = leaves.partition_point(|leaf| leaf.first <= first);
-        // An eighth more, because doubling the lists of many districts would take twice the memory.
+        // Grow the list by an eighth: doubling the lists of many districts would take twice the memory.
         if leaves.len() == leaves.capacity() {
             leaves.reserve_exact(leaves.len() / 8 + 4);
         }
@@ -433,7 +435,7 @@ impl Tree {
         }
     }
 
-    /// Returns a leaf's page, and the number at the load of this leaf or of the one that it was split from.
+    /// Returns a leaf's page, and the number that the leaf, or the leaf from which it was split, had at the load.
     #[inline(always)]
     pub fn leaf(&self, place: Place) -> (u32, u32) {
         match self {

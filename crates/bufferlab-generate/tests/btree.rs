@@ -1,4 +1,4 @@
-//! Compares the b-trees with a slow twin, a sorted list of keys.
+//! Compares the b-trees with a simple slow implementation: a sorted list of keys.
 
 use bufferlab_generate::pools::Objects;
 use bufferlab_generate::tree::{Grown, Interior, Loading, Packed, Packing, pack};
@@ -43,7 +43,7 @@ proptest! {
             let group = group % counts.len() as u32;
             if !firsts.contains(&(group, key)) {
                 let elder = tree.place(group, key);
-                // A leaf without rows has none to give.
+                // No row can move from a leaf without rows.
                 let (rows, bytes) = if tree.leaf(elder).rows > 0 { (1, 100) } else { (0, 0) };
                 tree.split(elder, group, key, rows, bytes).unwrap();
                 firsts.push((group, key));

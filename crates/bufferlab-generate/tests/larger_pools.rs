@@ -1,5 +1,5 @@
 //! Compares the ghost list's estimates for larger pools with the same models at those sizes. The ghost list is the list
-//! of evicted pages. A pool reports the reads and evictions that its server would have recorded, and nothing else. With
+//! of evicted pages. A pool reports only the reads and evictions that its server would have recorded. With
 //! `--nocapture` the errors are printed.
 
 mod emitting;
@@ -20,8 +20,8 @@ fn sizes(frames: u32) -> [u32; 4] {
     [1.0, 1.25, 1.5, 2.0].map(|times| (f64::from(frames) * times) as u32)
 }
 
-/// Compares the reads that the ghost list gives for each larger pool with the pool's own reads, from the time when the
-/// list is long enough.
+/// Compares the reads that the ghost list predicts for each larger pool with that pool's simulated reads, from the time
+/// at which the list is long enough.
 fn is_near(name: &str, sizes: [u32; 4], Told { columns, row_us, larger_misses }: &Told, limit: f64) {
     let depths = ghost_depths(&columns.columns(), 0).expect("few pages");
     for (&size, misses) in sizes[1..].iter().zip(larger_misses) {

@@ -1,5 +1,5 @@
-//! Compares layouts with the shapes of loaded databases. Also checks rules for any run: pages exist, and equal seeds
-//! give equal runs.
+//! Compares layouts with the shapes of loaded databases. Also checks two rules for all runs: every accessed page
+//! exists, and equal seeds give equal runs.
 
 mod open;
 
@@ -41,8 +41,8 @@ fn assert_pages(objects: &[Object], real: &[(&str, u32)], off: u32) {
     }
 }
 
-/// Leaves and interior pages of MySQL 5.7.22 with 4 warehouses, pages of 16 KiB, as in its run.json. Interior pages
-/// are a few fewer here: the server splits the first one too.
+/// Leaves and interior pages of MySQL 5.7.22 with 4 warehouses, pages of 16 KiB, as in its run.json. The layout has a
+/// few interior pages fewer, because the server also splits the first one.
 #[test]
 fn innodb_lays_four_warehouses_out_as_the_server_did() {
     let real = [
@@ -61,8 +61,8 @@ fn innodb_lays_four_warehouses_out_as_the_server_did() {
     assert_pages(&innodb(4, 16384), &real, 2);
 }
 
-/// DATA_LENGTH and INDEX_LENGTH of MySQL 5.7.22's tables after the load, as in `bytes_loaded` of runs. A few pages
-/// above the leaves are missing here, because the server splits the first one too.
+/// DATA_LENGTH and INDEX_LENGTH of MySQL 5.7.22's tables after the load, as in `bytes_loaded` of runs. The layout lacks
+/// a few pages above the leaves, because the server also splits the first one.
 #[test]
 fn innodb_reserves_as_many_bytes_as_the_server_told() {
     let told = [
@@ -239,7 +239,8 @@ fn witnessed(engine: impl Engine + 'static, loaded: Loaded, connections: u32) ->
     (done, heard)
 }
 
-/// A page beyond the last one would stop the witness; a table that does not grow has no page beyond its loaded ones.
+/// Checks that a run accessed only existing pages: a page beyond the last one would stop the witness, and a table that
+/// does not grow may have no page beyond its loaded ones.
 fn assert_pages_exist(done: &Run, heard: &[bool], fixed: &[&str]) {
     for object in &done.objects {
         let own = &heard[object.first_page as usize..(object.first_page + object.room) as usize];
@@ -350,7 +351,7 @@ fn a_gate_ends_the_warm_up_of_its_own_pool() {
     assert!(run.pools.iter().all(|pool| pool.transactions == 600));
 }
 
-/// A gate that opens at once and remembers the misses of the prefill.
+/// A gate that ends the warm-up at once, and remembers the misses of the prefill.
 struct Hears(Rc<Cell<u64>>);
 
 impl Gate for Hears {
@@ -378,7 +379,8 @@ fn a_gate_hears_of_the_misses_that_a_server_counts_while_it_reads_all_tables() {
         generate(&job(asked), &|_, _, _| Box::new(Hears(Rc::clone(&told))), None).expect("it can be");
         told.get()
     };
-    // Half an extent of single pages and one area of 64 pages of each of eleven trees; the rest is read ahead.
+    // Only these pages are misses: for each of eleven trees half an extent of single pages, and one area of 64 pages.
+    // The other pages are read ahead.
     assert_eq!(heard(json!({})), 11 * (32 + 64));
     assert!(heard(json!({"engine": "postgres", "page_size_bytes": 8192})) > 10_000);
 }

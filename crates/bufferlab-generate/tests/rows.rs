@@ -61,7 +61,7 @@ fn longer_rows_are_fewer_in_a_page() {
 }
 
 proptest! {
-    /// The naive twin finds the leaf by a division: the first leaf has 36 rows, and each other leaf 73.
+    /// The naive computation finds the leaf by a division: the first leaf has 36 rows, and each other leaf 73.
     #[test]
     fn a_select_on_innodb_gets_the_way_to_its_leaf_and_a_neighbour_at_either_edge(id in 1u32..=20_000) {
         let mut table = Innodb::of_rows(16384, &asked(20_000));
@@ -121,8 +121,8 @@ fn mysql_misses_what_it_was_measured_to_miss() {
 }
 
 /// Compares with traced runs of PostgreSQL 17.2, 8 MiB, one connection, the same transactions. For 2,000 hot rows of
-/// 100,000 with a fifth updates, it compares gets for each transaction, distinct pages in 50, 500 and 2,000
-/// transactions, and all misses. For 1,000 hot rows of 200,000 that are only read, it compares misses.
+/// 100,000, with updates as a fifth of the transactions, it compares gets for each transaction, distinct pages in 50,
+/// 500 and 2,000 transactions, and all misses. For 1,000 hot rows of 200,000 that are only read, it compares misses.
 #[test]
 fn postgres_gets_and_misses_what_it_was_traced_to() {
     let pool = json!([{"model": "postgres", "settings": {"large_tables": [], "ring_buffers": 32}, "frames": 1024}]);

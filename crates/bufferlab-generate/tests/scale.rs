@@ -1,5 +1,5 @@
 //! Compares simulations of parts of a database with simulations of all of it, and the choice of pages with a naive
-//! twin's.
+//! choice.
 
 mod open;
 
@@ -22,7 +22,7 @@ proptest! {
     #[test]
     fn each_page_is_of_one_share_and_each_share_has_one_run_of_a_block(one_in in 1u32..70, blocks in 1u32..50) {
         let shares = Shares::new(one_in);
-        // The naive twin keeps a list of the pages of each share. A page's number in the share is its place in the
+        // The naive choice keeps a list of the pages of each share. A page's number in the share is its position in the
         // list.
         let mut lists = vec![Vec::new(); one_in as usize];
         for page in 0..one_in * blocks * RUN {
@@ -117,7 +117,7 @@ fn one_page_in_one_is_the_exact_run() {
     assert!(exact.pools.iter().all(|pool| pool.error.is_none()));
 }
 
-/// The reported errors were 3 to 6 %.
+/// Compares a simulation of one page in four with one of all pages. The errors that it reported were 3 to 6 %.
 #[test]
 fn one_page_in_four_reads_what_all_pages_read() {
     let exact = done(&job(4, json!({}))).unwrap();
@@ -125,7 +125,8 @@ fn one_page_in_four_reads_what_all_pages_read() {
     assert_eq!((sampled.way.name, sampled.way.one_in), (Name::Sampled, 4));
     assert_eq!(sampled.objects, exact.objects);
     for (sampled, exact) in sampled.pools.iter().zip(&exact.pools) {
-        // A bitmap page is got for each page that is read, and reads are the estimated count.
+        // The server gets a bitmap page for each page that it reads. The number of reads is only estimated, so the test
+        // compares the other gets.
         let without_bitmaps = |pool: &PoolRun| pool.gets - pool.counts.misses;
         assert_eq!(without_bitmaps(sampled), without_bitmaps(exact));
         assert_eq!((sampled.transactions, sampled.new_orders), (4000, exact.new_orders));
@@ -146,7 +147,7 @@ fn pools_that_want_all_pages_change_nothing_for_the_others() {
         asked.pools.push(pool);
         asked
     };
-    // A sample has no such pool.
+    // A sample leaves out the pool that is asked for only if the simulation is exact.
     for (changes, pools) in [(json!({}), 3), (json!({"one_in": 4}), 2)] {
         let (plain, more) = (done(&job(2, changes.clone())).unwrap(), done(&with_old_pages(changes)).unwrap());
         assert_eq!((more.pools.len(), more.way), (pools, plain.way));
@@ -162,7 +163,7 @@ fn fewer_warehouses_stand_for_more_than_an_engine_can_number() {
         "warm_up": {"transactions": 5000}, "window_transactions": 300, "simulated_warehouses": 2});
     let run = done(&job(200, changes.clone())).unwrap();
     assert_eq!((run.way.name, run.way.warehouses), (Name::ForMore, 2));
-    // Three seeds of a window that is not cut, because it is short.
+    // The windows of three seeds add up. The window is not shortened, because it is short.
     assert_eq!((run.pools[0].transactions, run.pools[0].warm_up_transactions), (900, 5000));
     let one = done(&job(1, {
         let mut one = changes;

@@ -8,8 +8,8 @@ use crate::layout::{
 use crate::{slow, sys};
 
 const PAGE: usize = 4096;
-/// The search for free memory for the trampolines: bytes between two addresses to try, and the number of addresses on
-/// each side of the program.
+/// The search for free memory for the trampolines: the bytes from one tried address to the next, and (`STEPS`) the
+/// number of tried addresses on each side of the program.
 const STEP: i64 = 16 << 20;
 const STEPS: i64 = 96;
 
@@ -29,7 +29,7 @@ pub struct Plan<'a> {
 }
 
 impl<'a> Plan<'a> {
-    /// Returns the plan that follows the header; none if the header has another layout, or the plan is too long.
+    /// Returns the plan that follows the header; none if the memory has another layout, or the plan is too long.
     ///
     /// # Safety
     /// The header begins memory that has the layout, and no code changes this memory.
@@ -74,7 +74,7 @@ impl<'a> Plan<'a> {
             // SAFETY: the caller guarantees that the segments are mapped.
             found = hash(found, unsafe { core::slice::from_raw_parts(place as *const u8, bytes) });
             // Release the pages that the hash has read: otherwise they would count as the server's memory. SAFETY: they
-            // are pages of a file, and unchanged so far.
+            // are pages of a file, and no code has changed them yet.
             unsafe { sys::forget(place & !(PAGE - 1), bytes + place % PAGE) };
         }
         found == text_hash
@@ -116,7 +116,8 @@ impl<'a> Plan<'a> {
         }
         for semaphore in self.semaphores {
             let counter = base.wrapping_add(*semaphore) as *mut u16;
-            // SAFETY: systemtap's notes say that a writable counter of two bytes is there.
+            // SAFETY: the program's ELF notes of its tracepoints (systemtap's) say that a writable counter of two bytes
+            // is there.
             unsafe { counter.write_volatile(counter.read_volatile().wrapping_add(1)) };
         }
         Ok(())
@@ -198,8 +199,8 @@ impl Patch {
         let place = base.wrapping_add(self.address) as usize;
         let (first, end) = (place & !(PAGE - 1), (place + self.bytes() + PAGE - 1) & !(PAGE - 1));
         let fixed = |error| (State::TextFixed, error);
-        // Asks for all rights at once: a system that forbids this (SELinux's execmem, PR_SET_MDWE) does so before
-        // anything has changed. Every system allows a process to give the right to write up again.
+        // Ask for all rights at once: if the system forbids this (SELinux's execmem, PR_SET_MDWE), the call fails
+        // before any byte has changed. Every system allows a process to drop the right to write afterwards.
         // SAFETY: the code stays executable all the time.
         unsafe {
             sys::protect(first, end - first, sys::READ | sys::WRITE | sys::EXEC).map_err(fixed)?;

@@ -1,11 +1,11 @@
 //! The memory that a traced server and its reader share: a header, the state of each slot, the plan, then the slots.
 //!
-//! Every part has a fixed size and is plain numbers, so that neither side parses. The reader trusts nothing that it
-//! reads here, because the server may write anything.
+//! Every part has a fixed size and consists of plain numbers, so that neither side needs a parser. The reader checks
+//! all that it reads here, because the server may write anything.
 
 use core::sync::atomic::{AtomicU32, AtomicU64};
 
-/// The number with which the shared memory begins. It differs for each layout of the memory.
+/// The number with which the shared memory begins. Each version of the layout has another number.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"blinsid1");
 /// The most threads or sessions that can record at the same time.
 pub const SLOTS: usize = 1024;
@@ -13,7 +13,7 @@ pub const SLOTS: usize = 1024;
 pub const RECORD_BYTES: usize = 32;
 /// The place of the site in a record, in bytes.
 pub const SITE_AT: usize = RECORD_BYTES - 1;
-/// This value in place of a site marks a new owner: the record names the process and the thread that write the slot's
+/// This value in place of a site marks the record of a new owner: the process and the thread that write the slot's
 /// later records.
 pub const BEGINS: u8 = 255;
 /// Bytes of a ring: 4,096 records, which last 2.4 ms at the highest rate that was seen for one session.
@@ -32,7 +32,7 @@ pub const PLAN_BYTES: usize = 64 << 10;
 pub const SLOTS_AT: usize = PLAN_AT + PLAN_BYTES;
 /// Bytes of the whole shared memory. The system provides memory only for the parts that are used.
 pub const ALL_BYTES: usize = SLOTS_AT + SLOTS * SLOT_BYTES;
-/// The time after the reader's last sign of life during which a server still waits for it.
+/// The time after the reader's last sign of life for which a server still waits for the reader.
 pub const PATIENCE_NS: u64 = 1_000_000_000;
 /// The environment variable that names the descriptor of the shared memory.
 pub const VARIABLE: &str = "BUFFERLAB_INSIDE";
@@ -51,9 +51,9 @@ pub const COVER_BYTES: usize = 20;
 pub enum State {
     /// The library was not loaded, or not into the program.
     Absent = 0,
-    /// The program's code jumps to the trampolines at its sites, and so records itself.
+    /// The program's code jumps to the trampolines at its sites, so its accesses are recorded.
     Patched = 1,
-    /// The program's code is not that of the plan.
+    /// The program's code is not the code for which the plan was made.
     OtherText = 2,
     /// No memory near the program's code is free.
     NoRoom = 3,
@@ -89,7 +89,7 @@ pub struct Header {
     pub state: AtomicU32,
     /// The system's error number, if an error led to the state.
     pub errno: AtomicU32,
-    /// Not 0 once the reader has left.
+    /// 0 while the reader reads; another number once it has left.
     pub closed: AtomicU32,
     /// The number of slots that may be used.
     pub slots: u32,
@@ -129,12 +129,12 @@ pub struct Segment {
 pub struct Fixup {
     /// The value's place in the trampolines, in bytes.
     pub at: u32,
-    /// The number to add to the value. 0: the distance to the program; 1: the distance of the thread's slot from the
-    /// thread's base.
+    /// Which number is added to the value. 0: the distance from the trampolines to the program; 1: the distance of the
+    /// thread's slot from the thread's base address.
     pub of_thread: u32,
 }
 
-/// A place in the program, and its bytes before and after.
+/// A place in the program that is patched, with its bytes before and after the patch.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct Patch {
@@ -142,7 +142,7 @@ pub struct Patch {
     pub address: u64,
     /// The number of bytes that the patch covers.
     pub bytes: u32,
-    /// The place of the distance to the trampoline in the new bytes.
+    /// The offset, in the new bytes, of the distance to the trampoline.
     pub distance_at: u32,
     /// The program's own bytes at the place, before the patch.
     pub old: [u8; COVER_BYTES],
@@ -170,7 +170,7 @@ pub struct Slot {
     /// The kernel's ID of the thread.
     pub thread: AtomicU32,
     unused: [u64; 10],
-    /// Bytes that the reader has read so far; on a cache line that the server does not write.
+    /// Bytes that the reader has read so far. The field is on a cache line to which the server does not write.
     pub read: AtomicU64,
 }
 
@@ -178,11 +178,11 @@ pub struct Slot {
 pub const FREE: u32 = 0;
 /// State of a slot: a thread records into it.
 pub const USED: u32 = 1;
-/// State of a slot: its thread has ended, and another may take it.
+/// State of a slot: its thread has ended, and another thread may take the slot.
 pub const ENDED: u32 = 2;
 
-/// Returns a hash that differs between programs' code. It does not protect against an attacker, who could change this
-/// library as well.
+/// Returns a hash that distinguishes the code of different programs. It is not safe against attackers, who could change
+/// this library as well.
 pub fn hash(before: u64, bytes: &[u8]) -> u64 {
     const ODD: u64 = 0x9e37_79b9_7f4a_7c15;
     let mixed = |all: u64, word: u64| (all.rotate_left(23) ^ word).wrapping_mul(ODD);

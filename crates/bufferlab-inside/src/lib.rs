@@ -2,10 +2,11 @@
 //!
 //! Before `main`, it copies trampolines next to the program's code. A trampoline is code that records an access; the
 //! worker process generates it. Then the library makes the program jump to the trampolines at the sites that
-//! page_sites.toml lists ([`install`]). From then on only two things of this crate run: the trampolines, and, when a
-//! thread has no ring or its ring is full, [`slow`]. Nothing here decodes, allocates or takes a lock.
+//! page_sites.toml lists ([`install`]). From then on only the trampolines run, and [`slow`] when a thread has no ring
+//! or its ring is full. This code decodes no instructions, allocates no memory and takes no lock.
 //!
-//! The same sources are an ordinary library, which gives the reader the layout of shared memory ([`layout`]).
+//! The same sources are also compiled as an ordinary library, from which the reader has the layout of shared memory
+//! ([`layout`]).
 
 #![cfg_attr(not(test), no_std)]
 

@@ -60,12 +60,13 @@ unsafe extern "C" fn at_start(_: c_int, _: *const *const c_char, environment: *m
         unsafe { dl_iterate_phdr(first_program, (&raw mut program).cast()) };
     }
     if !program.is_it {
-        // This is another program, which will execute the server: leave the environment as it is for the server.
+        // This is not the server but a program that will execute it, such as a shell: leave the environment as it is,
+        // for the server.
         // SAFETY: no other code knows the mapping.
         unsafe { sys::unmap(memory, ALL_BYTES) };
         return;
     }
-    // Programs that the server starts are not servers: they must not load the library.
+    // Remove the library from the environment, so that programs that the server starts do not load it.
     // SAFETY: it is the environment of the process, which has one thread.
     unsafe { clean(environment) };
     sys::close(descriptor);
@@ -172,7 +173,7 @@ unsafe fn remove(place: &mut *mut *mut c_char) {
 
 #[panic_handler]
 fn panic(_: &core::panic::PanicInfo<'_>) -> ! {
-    // The library's code never panics. If it did, the server could not go on with half a record: loop forever.
+    // The library's code never panics. If it did, the server could not go on after half a record, so loop for ever.
     loop {
         core::hint::spin_loop();
     }

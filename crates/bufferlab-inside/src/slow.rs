@@ -1,7 +1,7 @@
-//! The function that a trampoline calls when its thread has no ring, or a full one.
+//! The function that a trampoline calls when its thread has no ring, or its ring is full.
 //!
-//! The call may come at any place of the server. The assembly around it keeps every register, the vector registers'
-//! upper halves included, and the function itself makes only system calls.
+//! The call may come from any place in the server's code. So the assembly around the function preserves every register,
+//! including the upper halves of vector registers. The function itself calls only the kernel.
 
 use core::arch::{asm, global_asm};
 use core::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, Ordering};
@@ -17,7 +17,8 @@ const PAUSE_NS: u64 = 100_000;
 
 /// The shared memory; null before it is mapped.
 static SHARED: AtomicPtr<Header> = AtomicPtr::new(core::ptr::null_mut());
-/// The key with which the C library calls this library at a thread's end; negative without a key.
+/// The key of thread-specific data by which the C library calls this library at a thread's end; negative if there is
+/// none.
 static KEY: AtomicI32 = AtomicI32::new(-1);
 
 // The thread's slot is eight bytes at a fixed distance from the thread's base, which the loader reserves for libraries
@@ -35,7 +36,8 @@ global_asm!(
     ".weak pthread_setspecific",
 );
 
-// The processor reports the size of xsave's area, whose header must be zero. The trampoline keeps the flags.
+// The processor reports the size of the area that xsave writes, whose header must be zero. The trampoline preserves the
+// flags.
 global_asm!(
     ".pushsection .text.bufferlab_inside_cold,\"ax\",@progbits",
     ".hidden bufferlab_inside_cold",
@@ -135,7 +137,7 @@ pub fn prepare_xsave() -> bool {
     let enabled: u32;
     // SAFETY: the system has switched xgetbv on, as the bit above says.
     unsafe { asm!("xgetbv", in("ecx") 0, out("eax") enabled, out("edx") _, options(nostack, nomem)) };
-    // The bytes for all parts that are switched on: as many as for the wanted parts, or more.
+    // This is the size of all switched-on parts of the area, which is at least that of the parts that are saved.
     XSAVE_BYTES.store(ask(0xd), Ordering::Relaxed);
     XSAVE_MASK.store(enabled & WANTED, Ordering::Relaxed);
     true
@@ -193,7 +195,8 @@ fn take(header: &Header) -> *mut Slot {
         let (write, read) = (slot.write.load(Ordering::Relaxed), slot.read.load(Ordering::Acquire));
         let given_up = slot.given_up.load(Ordering::Relaxed) != 0;
         if !given_up && write.wrapping_sub(read) >= RING_BYTES as u64 {
-            // The thread that had the slot before filled its ring; another slot has room at once.
+            // The slot's previous thread has filled the ring, and the reader has not emptied it yet. Another slot has
+            // room at once.
             state.store(found, Ordering::Release);
             continue;
         }
@@ -246,7 +249,7 @@ fn make_room(header: &Header, slot: &Slot) {
     }
 }
 
-/// Gives the calling thread's slot back; another may take it.
+/// Frees the calling thread's slot, so that another thread may take it.
 pub fn end_thread() {
     let slot = own_slot();
     set_own_slot(core::ptr::null_mut());
@@ -256,8 +259,8 @@ pub fn end_thread() {
     if slot.is_null() {
         return;
     }
-    // The next owner takes the slot before it stores its process ID. Until then the reader must not find this process's
-    // ID. SAFETY: slots stay mapped.
+    // The next owner takes the slot first and stores its process ID later. Between the two the reader must not find
+    // this process's ID. SAFETY: slots stay mapped.
     unsafe { &*slot }.process.store(0, Ordering::Relaxed);
     let number = (slot as usize - slot_of(header, 0) as usize) / SLOT_BYTES;
     if let Some(state) = states(header).get(number) {
@@ -265,7 +268,7 @@ pub fn end_thread() {
     }
 }
 
-/// Forgets the parent's slot in a forked child: the child takes another.
+/// Forgets the parent's slot in a forked child, so that the child takes another slot.
 extern "C" fn in_child() {
     set_own_slot(core::ptr::null_mut());
 }
@@ -282,7 +285,8 @@ unsafe extern "C" {
     fn pthread_setspecific(key: u32, value: *const u8) -> i32;
 }
 
-/// Returns whether the C library of this program has these functions: an old one has them only for threaded programs.
+/// Returns whether this program's C library has the functions for keys. Old versions have them only in programs with
+/// threads.
 fn has_keys() -> bool {
     let found: usize;
     // SAFETY: the linker has filled in the table that is read.
@@ -306,8 +310,8 @@ pub fn listen() -> bool {
     unsafe { __register_atfork(None, None, Some(in_child), core::ptr::null_mut()) == 0 }
 }
 
-/// Makes the C library call this library at the end of the calling thread. A key with a number below 32 needs no
-/// memory, and this library's key is the first.
+/// Makes the C library call this library at the end of the calling thread. The C library allocates no memory for a key
+/// with a number below 32, and this library's key is the first.
 fn note_end() {
     let key = KEY.load(Ordering::Relaxed);
     if key >= 0 {

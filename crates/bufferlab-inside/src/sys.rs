@@ -1,4 +1,4 @@
-//! System calls, made directly: the library must load with every C library, and keep `errno`.
+//! System calls, made without the C library: this library must load with every C library, and must not change `errno`.
 
 use core::arch::asm;
 
@@ -81,7 +81,7 @@ pub unsafe fn protect(place: usize, bytes: usize, how: usize) -> Result<(), u32>
     done(unsafe { call(10, [place, bytes, how, 0, 0, 0]) }).map(drop)
 }
 
-/// Releases mapped pages of a file that were only read; the next access maps them again.
+/// Releases mapped pages of a file that this process has only read. The next access maps them again.
 ///
 /// # Safety
 /// The pages were not written to.
@@ -96,13 +96,13 @@ pub fn close(descriptor: usize) {
     unsafe { call(3, [descriptor, 0, 0, 0, 0, 0]) };
 }
 
-/// Returns the number of this process.
+/// Returns the ID of this process.
 pub fn process() -> u32 {
     // SAFETY: the call only returns a number.
     unsafe { call(39, [0; 6]) as u32 }
 }
 
-/// Returns the kernel's number of this thread.
+/// Returns the kernel's ID of this thread.
 pub fn thread() -> u32 {
     // SAFETY: the call only returns a number.
     unsafe { call(186, [0; 6]) as u32 }

@@ -16,7 +16,7 @@ pub enum Kind {
     Create = 2,
     /// The engine read the page into a frame.
     Read = 3,
-    /// A caller asked to read the page ahead of any get; the engine does so if it is not in the pool.
+    /// A caller asked the engine to read the page before any get. The engine reads it if it is not in the pool.
     Prefetch = 4,
     /// The page lost its frame to another.
     Evict = 5,
@@ -53,8 +53,8 @@ impl Kind {
     /// Returns the kind of a number in a column; none for a number that has no kind.
     #[inline]
     pub fn of(number: u8) -> Option<Self> {
-        // A lookup in a table would cost a memory load for each access. The test below keeps this list and `KINDS`
-        // equal.
+        // A lookup in a table would cost a memory load for each access. The test below checks that this list and
+        // `KINDS` are equal.
         Some(match number {
             0 => Kind::Get,
             1 => Kind::GetIfInPool,
@@ -84,8 +84,8 @@ impl TryFrom<String> for Kind {
 pub mod latch {
     /// A change of the page made it dirty.
     pub const BY_CHANGE: u8 = 1;
-    /// A hint made it dirty, for example the note that a row's transaction has committed. Without data checksums, the
-    /// log does not contain such a change.
+    /// A hint made the page dirty, for example the note that a row's transaction has committed. Without data checksums,
+    /// the log does not contain such a change.
     pub const BY_HINT: u8 = 2;
     /// The bits of the pin.
     pub const PIN: u8 = 3;
@@ -95,7 +95,7 @@ pub mod latch {
     pub const HELD: u8 = 2;
     /// The bits of the buffer ring; 0 if the trace does not show it.
     pub const RING: u8 = 12;
-    /// The get uses no buffer ring: it may take any buffer of the pool.
+    /// The get uses no buffer ring: a miss may take any buffer of the pool.
     pub const NO_RING: u8 = 4;
     /// The get uses the buffer ring of a bulk read, for example of a scan of a large table.
     pub const BULK_READ: u8 = 8;
@@ -130,14 +130,16 @@ pub struct Record {
     pub thread: u32,
     /// The kind of event.
     pub kind: Kind,
-    /// The latch asked for, in the engine's numbers; 0 if it has none. PostgreSQL: see [`latch`].
+    /// The latch that the access asks for, by the engine's numbers; 0 for an engine without latches. PostgreSQL: see
+    /// [`latch`].
     pub latch: u8,
     /// The number of the place in a server's binary that recorded the access; 0 if there is only one place. In a trace
-    /// of calls, it marks a read: 1 if its page seemed to be in another frame, 2 if its frame's page was unknown.
+    /// of calls it marks a read: 1 if the read page seemed to be in another frame, 2 if the page that the frame held
+    /// before was unknown.
     pub site: u8,
 }
 
-/// The fields of a record in a spool, in their order, with their types in the words of numpy.
+/// The fields of a record in a spool, in their order, with their types by numpy's names.
 pub const RECORD: [(&str, &str); 8] = [
     ("t_ns", "<u8"),
     ("object", "<u4"),

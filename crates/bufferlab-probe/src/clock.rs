@@ -1,5 +1,5 @@
-//! The one clock of a run: CLOCK_MONOTONIC in nanoseconds, tied once to wall time. Wall time is for readers of results;
-//! no code computes a duration from it.
+//! The only clock of a run: CLOCK_MONOTONIC in nanoseconds. It is compared with wall time once, so that results can
+//! show wall time; no code computes a duration from wall time.
 
 use serde::Serialize;
 
@@ -15,7 +15,7 @@ pub struct Anchor {
 }
 
 impl Anchor {
-    /// Ties the two clocks together now.
+    /// Reads both clocks now, as nearly at the same moment as possible.
     pub fn now() -> Self {
         // Each attempt reads the wall clock between two monotonic reads, so its error is below half their distance,
         // also when the thread is descheduled. The attempt with the shortest distance counts.

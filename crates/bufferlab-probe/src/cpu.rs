@@ -1,4 +1,4 @@
-//! The processors: the use of their time, per core and in all, in mpstat's columns. Source: /proc/stat. As in mpstat,
+//! The time of the processors, by use, per core and in total, in mpstat's columns. Source: /proc/stat. As in mpstat,
 //! usr and nice exclude the time given to guests, which has separate columns.
 
 use crate::parse::stat::{self, CpuTicks, Processor};
@@ -76,8 +76,8 @@ impl Probe for CpuProbe {
 
 /// Returns the ticks in the order of `METRICS`.
 fn mpstat_columns(ticks: &CpuTicks) -> [Option<u64>; 10] {
-    // The kernel adds a guest's time to user (and nice) as well as to guest; without the subtraction it counts twice.
-    // A kernel without the guest column has nothing to subtract.
+    // The kernel adds a guest's time to user (or nice) and also to guest. Without the subtraction the time would count
+    // twice. A kernel without the guest column has nothing to subtract.
     let without = |whole: Option<u64>, guest: Option<u64>| whole.map(|whole| whole.saturating_sub(guest.unwrap_or(0)));
     [
         without(ticks.user, ticks.guest),
@@ -109,7 +109,7 @@ mod tests {
         let text = include_bytes!("../testdata/stat-6.18");
         let (_, ticks) = stat::processors(text).next().expect("the sum line");
         let columns = mpstat_columns(&ticks);
-        // user 5131 holds guest 700; nice 40 holds guest_nice 30.
+        // The field user (5131) includes guest (700), and nice (40) includes guest_nice (30).
         assert_eq!(columns[0], Some(4_431));
         assert_eq!(columns[1], Some(10));
         assert_eq!((columns[7], columns[8]), (Some(700), Some(30)));

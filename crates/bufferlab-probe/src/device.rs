@@ -22,12 +22,13 @@ pub fn resolve(path: &Path) -> Device {
     resolve_with(&Sysfs::of_host(), &mountinfo, path)
 }
 
-/// Returns the numbers of the partitions of the whole disk with these numbers, as `major:minor`.
+/// Returns the device numbers (`major:minor`) of the partitions of a whole disk, which has the numbers `major` and
+/// `minor`.
 pub(crate) fn partitions_of(major: u32, minor: u32) -> Vec<String> {
     Sysfs::of_host().partitions(major, minor)
 }
 
-/// Returns true when the device with these numbers has its own hardware queues, and with them requests.
+/// Returns true when the device with these numbers has requests, because it has its own hardware queues.
 pub(crate) fn has_requests(major: u32, minor: u32) -> bool {
     Sysfs::of_host().has_requests(major, minor)
 }

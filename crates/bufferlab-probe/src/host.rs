@@ -1,5 +1,5 @@
-//! The machine on which a result was measured: system, processors, memory, file system, device. It has no names of
-//! hosts or users and no serial numbers, so that users may publish it with the results.
+//! Describes the machine on which a result was measured: system, processors, memory, file system, device. The
+//! description has no names of hosts or users and no serial numbers, so that users may publish it with the results.
 
 use crate::cgroup;
 use crate::device::{self, Device};

@@ -36,7 +36,7 @@ pub use reading::{Probe, Reading, Table};
 pub use sched::SchedProbe;
 pub use server::ServerProbe;
 
-/// Returns the probes that need no parameters of a run: those of the whole host, and that of this process's pulse.
+/// Returns the probes of the whole host, and the probe of this process's pulse. They need no parameters of a run.
 pub fn of_host() -> Vec<Box<dyn Probe>> {
     vec![Box::new(cpu::CpuProbe::new()), Box::new(memory::MemoryProbe::new()), Box::new(pulse::PulseProbe::new())]
 }

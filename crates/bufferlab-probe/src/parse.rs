@@ -2,8 +2,8 @@
 //! guess: an absent or unreadable value is None.
 //!
 //! The crate procfs (0.18) reads the same files and would save some 60 lines. But it lists processors without their
-//! numbers, so that those after an offline one change their names. And a single line that it cannot read, such as a
-//! mount whose path is not UTF-8, makes it lose the whole file.
+//! numbers, so that an offline processor changes the names of all processors after it. And a single line that it cannot
+//! read, such as a mount whose path is not UTF-8, makes it lose the whole file.
 
 pub mod cgroup;
 pub mod diskstats;

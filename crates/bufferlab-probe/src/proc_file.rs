@@ -1,5 +1,5 @@
-//! A file of /proc or /sys for repeated reads: opened once, read with pread from offset 0. Opening costs several times
-//! as much as reading. A file that cannot be opened or read gives the reason instead of its text.
+//! A file of /proc or /sys that is opened once and read many times, by pread from offset 0: opening costs several times
+//! as much as reading. If the file cannot be opened or read, its reader gets the reason instead of the text.
 
 use std::fs::File;
 use std::io;

@@ -39,8 +39,8 @@ enum Driver {
     Threads(Arc<AtomicU64>),
 }
 
-/// The probe of this process's own accounts. Make it in the process that samples: after a fork it would watch the
-/// parent.
+/// The probe of this process's own counters. The process that samples must make the probe: after a fork, a probe made
+/// before would read the parent's counters.
 pub struct ProcessProbe {
     io: ProcFile,
     statm: ProcFile,
@@ -104,7 +104,8 @@ impl Probe for ProcessProbe {
     }
 
     fn sample(&mut self, out: &mut Vec<Reading>) {
-        // Read storage bytes first: at the edges of a window no part of this sample may come between them and the edge.
+        // Read the storage bytes first: at the edges of a window, no other part of this sample may come between the
+        // edge and this reading.
         let bytes = self.io.read().map(io::storage_bytes);
         let resident_pages = self.statm.read().map(io::resident_pages);
         let usage = resource_usage();
@@ -137,7 +138,7 @@ fn counted(value: Option<u64>, source: &str) -> Result<i64, Arc<str>> {
     value.and_then(|value| i64::try_from(value).ok()).ok_or_else(|| format!("{source} does not have it").into())
 }
 
-/// Returns the accounts by getrusage, not /proc/self/stat: in microseconds instead of ticks of 10 ms.
+/// Returns this process's resource usage by getrusage, which has microseconds; /proc/self/stat has only ticks of 10 ms.
 fn resource_usage() -> libc::rusage {
     // SAFETY: rusage is plain data, for which all zeros is a valid value.
     let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
@@ -218,7 +219,7 @@ mod tests {
         let before = resident();
         let block = std::hint::black_box(vec![1_u8; 256 << 20]);
         let grown = resident() - before;
-        // Parallel tests of this process may free a tenth of that meanwhile: 14 MiB were seen.
+        // Other tests run in this process at the same time, and may free up to a tenth of that; 14 MiB were seen.
         assert!(grown > 0.9 * block.len() as f64, "resident_bytes grew by {grown}");
     }
 }

@@ -1,6 +1,6 @@
-//! A pulse of this process: a thread that wakes every 100 ms and adds up how late it wakes. A process that was stopped,
-//! a frozen container and a paused host all show in it, to a tenth of a second. Samples once a second miss half of the
-//! stops of a second: one that lies between two samples delays neither. Source: `CLOCK_MONOTONIC`.
+//! A pulse of this process: a thread that wakes every 100 ms and adds up how late it wakes. So it shows, to a tenth of
+//! a second, that the process was stopped, its container frozen, or its host paused. Samples once a second would miss
+//! half of the stops of a second: a stop between two samples delays neither. Source: `CLOCK_MONOTONIC`.
 //!
 //! A wake-up costs the thread about 25 us of processor time (measured at a load of 11 on two cores), 0.025 % of a core;
 //! a sample costs 0.1 us or less.
@@ -15,7 +15,7 @@ const METRIC: &str = "pulse_late_us";
 /// Time between two beats, at which the pulse's thread should wake.
 const PULSE: Duration = Duration::from_millis(100);
 
-/// The moment of the last beat, the lateness of all beats so far, and whether the pulse is stopped.
+/// The moment of the last beat, the summed delays of all beats so far, and whether the pulse has been stopped.
 #[derive(Clone, Copy, Debug)]
 struct Beats {
     last: Instant,
@@ -24,7 +24,7 @@ struct Beats {
 }
 
 impl Beats {
-    /// Returns the lateness of all beats, and of the one that is due.
+    /// Returns the summed delays of all beats, the beat that is due now included.
     ///
     /// A beat counts as late when it comes half a pulse after its time; less is the scheduler's ordinary delay.
     fn late_at(&self, now: Instant) -> Duration {
@@ -130,7 +130,8 @@ mod tests {
 
     #[test]
     fn a_stop_counts_less_the_pulse_in_which_it_lies_and_several_add_up() {
-        // Beats at 100 and 200 ms, then one second without any; two more such seconds later.
+        // In the first case beats come at 100 and 200 ms, and then none for one second. The second case has two such
+        // gaps.
         assert_eq!(late_ms(&[100, 200, 1200, 1300], 1400), 900);
         assert_eq!(late_ms(&[1000, 1100, 2100, 2200, 3200], 3250), 2700);
     }

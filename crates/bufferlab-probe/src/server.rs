@@ -10,8 +10,8 @@ use crate::reading::{Probe, Reading};
 use std::sync::Arc;
 
 const NAME: &str = "server";
-/// The metric of the bytes that the server read between [`Probe::before_edge`] and the sample: its threads go on while
-/// bufferlab queries its counters.
+/// The metric of the bytes that the server read between [`Probe::before_edge`] and the sample: its threads continue to
+/// read while bufferlab queries its counters.
 const AT_EDGE: &str = "server_edge_read_bytes";
 /// The names of the server's counters, in the order of [`Totals`].
 const COUNTERS: [&str; 8] = [
@@ -31,15 +31,15 @@ type Totals = [Option<u64>; COUNTERS.len()];
 
 /// The probe of another process and its children.
 ///
-/// A parent's account includes a child after the parent has waited for it. Before that a dead child is in neither
-/// account, so the probe never reports a count lower than before.
+/// The kernel adds a child's counts to its parent's once the parent has waited for the child. Between a child's death
+/// and that moment its counts are missing, so the probe reports no count lower than the previous one.
 pub struct ServerProbe {
     io: ProcFile,
     stat: ProcFile,
     statm: ProcFile,
     children: ProcFile,
     told: [i64; COUNTERS.len()],
-    /// The bytes that the server had read when an edge began; none after the edge's sample.
+    /// The bytes that the server had read at [`Probe::before_edge`]; none after the sample at that edge of the window.
     before_edge: Option<u64>,
     page_bytes: f64,
     microseconds_per_tick: u64,
@@ -47,8 +47,8 @@ pub struct ServerProbe {
 }
 
 impl ServerProbe {
-    /// Makes a probe of the process `pid`. Opens the files once, so that it never mistakes another process of the same
-    /// number for it.
+    /// Makes a probe of the process `pid`. Opens the files once, so that it never mistakes a later process with the
+    /// same ID for it.
     pub fn new(pid: u32) -> Self {
         let open = |file: &str| ProcFile::open(&format!("/proc/{pid}/{file}"));
         // SAFETY: sysconf only reads a constant of the system.
@@ -66,7 +66,8 @@ impl ServerProbe {
         }
     }
 
-    /// Returns the process's own account, with that of the children it has waited for. Each file has a separate error.
+    /// Returns the process's own counts, with those of the children for which it has waited. Each file that cannot be
+    /// read gives its own error.
     fn own(&mut self) -> [Result<Option<u64>, Arc<str>>; COUNTERS.len()] {
         let bytes = self.io.read().map(io::storage_bytes);
         let stat = self.stat.read().map(process_stat::process_stat);
@@ -82,7 +83,7 @@ impl ServerProbe {
         [read, written, of_stat(2), of_stat(3), of_stat(4), of_stat(5), call_read, call_written]
     }
 
-    /// Returns the numbers of the server's living children; none if the kernel does not report them.
+    /// Returns the process IDs of the server's living children; none if the kernel does not report them.
     fn children(&mut self) -> Vec<u64> {
         self.children.read().map_or_else(|_| Vec::new(), |text| fields(text).filter_map(number).collect())
     }
@@ -103,7 +104,7 @@ fn totals_of(stat: &process_stat::ProcessStat) -> Totals {
     ]
 }
 
-/// Returns a child's account, and its own memory in pages; none when it has ended meanwhile.
+/// Returns a child's counts, and its memory in pages without shared pages; none if the child has ended meanwhile.
 fn child(pid: u64) -> Option<(Totals, u64)> {
     let read = |file: &str| std::fs::read(format!("/proc/{pid}/{file}")).ok();
     let mut totals = totals_of(&process_stat::process_stat(&read("stat")?));
@@ -111,7 +112,7 @@ fn child(pid: u64) -> Option<(Totals, u64)> {
     (totals[0], totals[1]) = (bytes.read_bytes, bytes.write_bytes);
     (totals[6], totals[7]) = (bytes.call_read_bytes, bytes.call_write_bytes);
     let memory = read("statm")?;
-    // Every account includes shared memory: count only a child's own.
+    // Every process's resident memory includes shared memory: count only a child's own pages.
     let own_pages = io::resident_pages(&memory)?.saturating_sub(io::shared_pages(&memory)?);
     Some((totals, own_pages))
 }
@@ -199,7 +200,7 @@ mod tests {
 
     #[test]
     fn the_work_of_children_counts_while_they_live_and_after_they_were_waited_for() {
-        // A shell that works in two children, one after the other, and then waits for us.
+        // A shell that runs two busy children, one after the other, and then waits for this test.
         let work = "i=0; while [ $i -lt 60000 ]; do i=$((i+1)); done";
         let script = format!("({work}) ; ({work}) & echo both; wait; echo ended; read line");
         let mut shell = Command::new("sh")

@@ -11,7 +11,8 @@ use std::time::Duration;
 
 const FILE_BYTES: i64 = 64 << 20;
 const BLOCK_BYTES: usize = 1 << 20;
-/// The device is shared: others' I/O between two samples counts too. A quiet moment comes within a minute.
+/// Other programs use the device too, and their I/O between two samples counts. Repeat for up to a minute, until they
+/// are quiet.
 const ATTEMPTS: usize = 60;
 const TOLERANCE: f64 = 0.05;
 
@@ -78,7 +79,7 @@ impl Probes {
             work();
             let after = self.sample();
             let [of_device, of_process] = metrics.map(|metric| count(&after, metric) - count(&before, metric));
-            // Other I/O only adds to the growth, so it is never below the size: a counter that misses I/O fails here.
+            // Other I/O can only increase the growth, so a growth below the size means that the counter misses I/O.
             assert!(of_device >= FILE_BYTES, "{} moved by only {of_device}", metrics[0]);
             least = least.min((of_device, of_process));
             if (least.0 as f64) < FILE_BYTES as f64 * (1.0 + TOLERANCE) && least.1 == FILE_BYTES {

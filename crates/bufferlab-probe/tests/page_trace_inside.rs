@@ -1,7 +1,7 @@
 //! Tests a program that records itself: threads, forks, full rings, readers that stop or die, and refusals.
 //!
-//! The victims are this test program itself, started again with the name of one test, and a task in the environment.
-//! This file makes the C library's calls with which a process forks.
+//! The traced programs ("victims") are copies of this test program's process: it is started again with the name of one
+//! test, and with a task in the environment. Forks are made by direct calls of the C library.
 
 #![cfg(target_arch = "x86_64")]
 
@@ -65,7 +65,7 @@ fn offset() -> u64 {
         .expect("the function is somewhere")
 }
 
-/// A trace of a program that is this one, or a copy of it.
+/// A trace of this program, or of a copy of its file.
 struct Trace {
     folder: tempfile::TempDir,
     recorder: Inside,
@@ -230,8 +230,8 @@ fn forks(children: u32) {
         let child = unsafe { libc::fork() };
         if child == 0 {
             (0..50).for_each(|page| touch(number, page));
-            // SAFETY: nor does the child here call anything that another thread could have locked; `exit` runs the
-            // library's handlers of the end.
+            // SAFETY: the child does not call anything that another thread could have locked; `exit` runs the library's
+            // handlers of the end.
             unsafe { if number % 2 == 0 { libc::_exit(0) } else { libc::exit(0) } }
         }
         let mut status = 0;
@@ -250,8 +250,8 @@ extern "C" fn at_signal(_: libc::c_int) {
     SIGNALS.fetch_add(1, Ordering::Relaxed);
 }
 
-/// Works while SIGALRM comes at intervals of `microseconds`, and SIGUSR1 as fast as a thread can send it; returns the
-/// number of signals.
+/// Calls `work` while SIGALRM comes at intervals of `microseconds`, and SIGUSR1 as fast as a thread can send it.
+/// Returns the number of signals.
 fn signals_every(microseconds: libc::suseconds_t, work: impl Fn()) -> u64 {
     let every = [microseconds, 0].map(|tv_usec| libc::timeval { tv_sec: 0, tv_usec });
     let [on, off] = every.map(|every| libc::itimerval { it_interval: every, it_value: every });
@@ -468,7 +468,7 @@ fn a_program_that_may_not_change_its_code_goes_on_unrecorded() {
 #[test]
 fn a_program_that_was_never_started_is_not_recorded() {
     let trace = Trace::new();
-    // Another program, which does not become the traced one.
+    // Another program, which does not execute the traced one.
     let mut other = trace.command(Path::new("/bin/true"), "threads");
     assert!(other.status().expect("it runs").success());
     let refused = trace.recorder.require_on().expect_err("nobody recorded");
@@ -533,7 +533,7 @@ fn what_a_stopped_reader_missed_is_counted() {
     let told: Value = serde_json::from_str(&told).expect("JSON");
     let number = |name: &str| told[name].as_u64().expect("a number");
     assert!(number("lost") > 0, "{told}");
-    // The record that says whose ring it is may be among those that were missed.
+    // The record that names the ring's owner may be among the missed records.
     let missed = number("lost") + number("records") - number("calls");
     assert!(missed <= 1, "{told}");
 }

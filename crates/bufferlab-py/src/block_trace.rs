@@ -12,8 +12,8 @@ use pyo3::prelude::*;
 
 use crate::error::{guarded, json_text, parse};
 
-/// A block trace outside of a run, for measurements without the core. Dropping an unfinished trace leaves nothing
-/// behind.
+/// A block trace outside of a run, for measurements that Python makes itself. Dropping an unfinished trace removes all
+/// that it made in tracefs.
 #[pyclass(frozen)]
 pub struct BlockTrace(Mutex<Option<Box<BlockTracer>>>);
 

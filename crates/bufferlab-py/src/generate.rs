@@ -10,7 +10,7 @@ use pyo3::prelude::*;
 use crate::done;
 use crate::watch::Teller;
 
-/// The rule that ends the warm-up of a generated run, which is also that of measured runs.
+/// The rule that ends the warm-up of a generated run. Measured runs have the same rule.
 struct Measured {
     rule: Rule,
     end: Option<GateEnd>,

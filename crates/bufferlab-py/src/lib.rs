@@ -1,6 +1,6 @@
 //! The Python extension module `bufferlab._native`: takes and returns JSON, maps errors to Python's, and releases the
-//! GIL. It has no logic: the other crates measure, and define jobs and answers. maturin builds the module against
-//! Python's stable ABI (3.11 and later).
+//! GIL. This crate only translates: the other crates measure, and define jobs and answers. maturin builds the module
+//! against Python's stable ABI (3.11 and later).
 
 mod block_trace;
 mod error;
@@ -38,7 +38,7 @@ static CANCELLED: AtomicBool = AtomicBool::new(false);
 /// The least time between two events of a load.
 const PROGRESS_INTERVAL: Duration = Duration::from_millis(250);
 
-/// Passes an event to Python as JSON. Stops the job when Python's function fails.
+/// Passes an event to Python as JSON. Stops the job if Python's function raises an exception.
 fn deliver(on_event: &Py<PyAny>, event: &Event) {
     let Ok(text) = serde_json::to_string(event) else { return };
     Python::attach(|py| {
@@ -111,7 +111,7 @@ fn load_recipe(py: Python<'_>, engine: &str, workload: &str) -> PyResult<String>
     }
 }
 
-/// Asks this process's job, even before it begins, to stop at the next transaction or partition.
+/// Asks this process's job to stop at the next transaction or partition. The call may come before the job begins.
 #[pyfunction]
 fn cancel() {
     CANCELLED.store(true, Ordering::Relaxed);

@@ -28,8 +28,9 @@ impl PageTrace {
 
 #[pymethods]
 impl PageTrace {
-    /// Begins to read the server's records. Returns as JSON how the caller must start the server, and writes the files
-    /// for that into `folder`. Returns null after the trace has ended.
+    /// Begins to read the server's records. Writes the files that the server needs for it into `folder`. Returns the
+    /// environment and the descriptor with which the caller must start the server, as JSON; null after the trace has
+    /// ended.
     fn begin(&self, py: Python<'_>, folder: &str) -> PyResult<String> {
         let begin = || self.with(|trace| trace.as_mut().map(|trace| trace.begin(Path::new(folder))).transpose());
         json_text(&py.detach(|| guarded(|| begin().map_err(Failure::from)))?)
@@ -124,8 +125,8 @@ pub fn call_trace_check(py: Python<'_>) -> PyResult<()> {
     py.detach(|| guarded(|| check_calls().map_err(Failure::from)))
 }
 
-/// Returns the direct branches in a server's binary that lead into bytes which bufferlab's patches would replace, as
-/// JSON pairs of from and to.
+/// Returns the direct branches in a server's binary whose targets lie in bytes that bufferlab's patches would replace,
+/// as JSON pairs of source and target.
 #[pyfunction]
 pub fn page_trace_branches(py: Python<'_>, settings_json: &str) -> PyResult<String> {
     let settings: Settings = parse(settings_json)?;
@@ -144,7 +145,7 @@ pub fn page_site_experiment(py: Python<'_>, binary: &str) -> PyResult<String> {
     json_text(&py.detach(|| guarded(|| propose::experiment::experiment(Path::new(binary)).map_err(Failure::from)))?)
 }
 
-/// Raises an exception for a site that is not at the begin of an instruction of its binary. See `Settings`.
+/// Raises an exception for a site at which no instruction of its binary begins. See `Settings`.
 #[pyfunction]
 pub fn page_site_check(py: Python<'_>, settings_json: &str) -> PyResult<()> {
     let settings: Settings = parse(settings_json)?;

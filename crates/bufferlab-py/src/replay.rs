@@ -25,8 +25,8 @@ pub(crate) struct Curve {
 /// read-only.
 fn column<'a, T: pyo3::buffer::Element>(_py: Python<'a>, buffer: &'a PyBuffer<T>) -> PyResult<&'a [T]> {
     let cells = buffer.as_slice_ptr().ok_or_else(|| refused("a column must be contiguous"))?;
-    // SAFETY: the buffer keeps the memory. Nobody writes it: this code does not, and other code needs Python's lock, or
-    // cannot write a read-only column.
+    // SAFETY: the buffer keeps the memory. No code writes it meanwhile: this code does not, and other code needs
+    // Python's lock, or cannot write a read-only column.
     Ok(unsafe { cells.as_ref() })
 }
 
@@ -78,8 +78,8 @@ impl Curve {
 }
 
 /// Replays a trace to the model of a buffer manager; see `bufferlab_sim::Replay`. The manager's settings are JSON; the
-/// answer is `Replayed` as JSON. The factors `before` and `within` stretch the times before the row `first_row` and
-/// from it on.
+/// answer is `Replayed` as JSON. The times before the row `first_row` are multiplied by the factor `before`, and the
+/// times from that row on by `within`.
 ///
 /// If all columns are read-only, other threads of Python run meanwhile. The function `watch`, if given, gets the share
 /// done, up to ten times a second. An exception of `watch` ends the replay, which raises it.

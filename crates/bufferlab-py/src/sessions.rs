@@ -24,11 +24,11 @@ create_exception!(
 );
 
 thread_local! {
-    /// The exception that a handler of signals raised while this thread waited for a server.
+    /// The exception that a signal handler raised while this thread waited for a server.
     static RAISED: RefCell<Option<PyErr>> = const { RefCell::new(None) };
 }
 
-/// Lets Python's handlers of signals run. Returns false when one raised an exception, which it keeps.
+/// Lets Python's signal handlers run. If one raises an exception, stores the exception and returns false.
 fn may_go_on() -> bool {
     let raised = Python::attach(|py| py.check_signals()).err();
     let may_go_on = raised.is_none();
@@ -61,8 +61,8 @@ impl Questions {
     }
 }
 
-/// One session. A thread that waits for the session does not hold Python's lock (GIL), because the thread that executes
-/// a statement needs that lock to handle signals.
+/// One session. While a thread waits until the session is free, it does not hold Python's lock (GIL), because the
+/// thread that executes a statement needs that lock to handle signals.
 #[pyclass(module = "bufferlab._native")]
 pub struct Session(Mutex<Option<Questions>>);
 

@@ -21,8 +21,8 @@ impl Teller {
         Teller { watch, last: Instant::now(), raised: None }
     }
 
-    /// Calls the watch with these arguments if 0.1 s have passed since the last call. Returns false if the watch or a handler of
-    /// signals raised an exception; the work must then stop.
+    /// Calls the watch with these arguments if 0.1 s have passed since the last call. Returns false if the watch or a
+    /// signal handler raised an exception; the work must then stop.
     pub(crate) fn tell<A: for<'py> PyCallArgs<'py>>(&mut self, told: A) -> bool {
         if self.last.elapsed() < INTERVAL {
             return true;

@@ -10,8 +10,8 @@ use crate::stack::{StackDistances, TooManyPages};
 /// of `misses`.
 pub struct Curve {
     stack: StackDistances,
-    /// For each page, whether it was dropped since its last access, so that every pool misses its next access. Until
-    /// then the dropped page keeps its frame in each pool that held it.
+    /// For each page, whether it was dropped since its last access. Every pool misses the next access to such a page;
+    /// until then the page keeps its frame in each pool that held it.
     dropped: Vec<bool>,
     /// The pages whose misses count.
     counted: Range<u32>,
@@ -62,7 +62,8 @@ impl Curve {
         }
     }
 
-    /// Returns the misses of an LRU pool of 0, 1, 2, ..., all pages: the first is the number of counted accesses.
+    /// Returns the misses of LRU pools of 0, 1, 2, ... frames, up to all pages. The first number is that of all counted
+    /// accesses.
     pub fn misses(&self) -> Vec<u64> {
         let mut left = self.accesses;
         let hits = self.by_distance.iter();

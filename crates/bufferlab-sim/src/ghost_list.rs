@@ -1,11 +1,11 @@
-//! The ghost list: the pages that left a pool, the last one first. A page that is read again at depth `d` of the list
-//! would still have been in a pool of `d` more frames.
+//! The ghost list: the pages that left a pool, the latest first. If a page is read again while it is at depth `d` of
+//! the list, a pool of `d` more frames would still have had it.
 //!
-//! The depth is exact for LRU: a larger pool holds the pages of the smaller one and, after them, those that left the
-//! smaller one last (Mattson, Gecsei, Slutz, Traiger: "Evaluation techniques for storage hierarchies", IBM Systems
-//! Journal 9(2), 1970). For other managers it is an estimate. If a trace has each eviction before the read that needs
-//! the frame, depths are larger by one. The list needs only reads, creations and evictions, and no access that the pool
-//! satisfies.
+//! The depth is exact for LRU: a larger pool holds the pages of the smaller pool, and also the pages that left the
+//! smaller pool latest (Mattson, Gecsei, Slutz, Traiger: "Evaluation techniques for storage hierarchies", IBM Systems
+//! Journal 9(2), 1970). For other managers it is an estimate. If a trace records each eviction before the read that
+//! needs the frame, each depth is larger by one. The list needs only the reads, creations and evictions of a trace, and
+//! not its hits.
 
 use bufferlab_model::trace::latch::{LEFT_BY_RING, NO_RING, RING};
 use bufferlab_model::trace::{Columns, Kind};
@@ -17,7 +17,8 @@ use crate::stack::TooManyPages;
 const SLOTS_PER_PAGE: usize = 4;
 const NEVER: u32 = u32::MAX;
 
-/// The depth of a read that a larger pool would not have saved, because the buffer ring of a scan evicted its page.
+/// This value in place of a depth marks a read that a larger pool would not have saved, because the buffer ring of a
+/// scan evicted its page.
 pub const BY_RING: u32 = u32::MAX;
 
 /// The pages that left a pool and did not come back.
@@ -93,7 +94,7 @@ impl GhostList {
 /// The ghost list's values for each row of a trace.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Depths {
-    /// For a read the depth of its page, 0 if the list lacks it, or [`BY_RING`]; 0 for other rows.
+    /// For a read, the depth of its page, or 0 if the page is not in the list, or [`BY_RING`]. For other rows, 0.
     pub depth: Vec<u32>,
     /// For each row, the number of pages in the ghost list before the row.
     pub len: Vec<u32>,
@@ -109,12 +110,12 @@ struct LastRead {
     left_by_ring: bool,
 }
 
-/// Plays the reads, creations and evictions of a trace to a ghost list, which needs no gets.
+/// Passes the reads, creations and evictions of a trace to a ghost list. The trace may lack gets.
 ///
-/// A scan of PostgreSQL reuses the buffers of its ring, so that its pages would leave a larger pool just as early. An
-/// eviction counts as a ring's if the same thread has read the page fewer than `ring_reads` of that thread's reads
-/// before, and the trace does not mark that read as one without a ring. Pass 0 if the database has no rings. A trace of
-/// frames marks the evictions by rings itself.
+/// A scan of PostgreSQL reuses the buffers of its ring, so its pages would leave a larger pool just as early. An
+/// eviction counts as one by a ring if two conditions hold: the evicting thread itself read the page, fewer than
+/// `ring_reads` of its reads ago, and the trace does not mark that read as one without a ring. Pass 0 if the database
+/// has no rings. A trace of frames marks the evictions by rings itself.
 ///
 /// # Errors
 /// `TooManyPages` for more than 2^29 pages.

@@ -20,13 +20,13 @@ pub struct Counts {
     pub prefetch_reads: u64,
     /// Pages that got a frame without a read, because they are new.
     pub creates: u64,
-    /// Pages that lost their frame because the manager wanted it. Drops do not count.
+    /// Pages that lost their frame because the manager needed the frame. Drops do not count.
     pub evictions: u64,
     /// InnoDB's `Pages made young`: moves from the old sublist to the head. Zero in other managers.
     pub made_young: u64,
     /// InnoDB's `not young`: accesses to old pages that came too early to move them. Zero in other managers.
     pub not_made_young: u64,
-    /// Gets that PostgreSQL's model took for a scan's, without a mark in the trace. Zero in other managers.
+    /// Gets that PostgreSQL's model ascribed to a scan without a mark in the trace. Zero in other managers.
     pub guessed_scan_gets: u64,
     /// Misses that took a buffer of their scan's own ring in PostgreSQL's model: no other page left the pool for them.
     /// Zero in other managers.
@@ -36,8 +36,8 @@ pub struct Counts {
     pub lru_writes: u64,
     /// Dirty pages that InnoDB's cleaner wrote from the flush list; they stayed in the pool. Zero in other managers.
     pub flush_list_writes: u64,
-    /// Dirty pages that a thread of InnoDB, or a session of PostgreSQL, wrote itself for a frame that it waited for. Zero
-    /// in other managers.
+    /// Dirty pages that a thread of InnoDB, or a session of PostgreSQL, had to write itself to get a frame. Zero in
+    /// other managers.
     pub single_page_writes: u64,
     /// Dirty pages that PostgreSQL's checkpoints wrote. Zero in other managers.
     pub checkpoint_writes: u64,
@@ -104,7 +104,8 @@ impl Sub for Counts {
 /// The caller guarantees that pages are below `pages`, that times never go back, and that `foresee` comes first or
 /// never. The manager guarantees that counts never fall, and that `frames_used` is never above its frames.
 pub trait Manager {
-    /// Plays one event of a trace. Ignores the traced server's reads, evictions and writes: another pool has its own.
+    /// Processes one event of a trace. Ignores the traced server's reads, evictions and writes, because this manager
+    /// decides its own.
     #[inline]
     fn hear(&mut self, kind: Kind, access: Access) {
         match kind {
@@ -143,14 +144,15 @@ pub trait Manager {
     /// Returns how many frames hold a page now.
     fn frames_used(&self) -> u32;
 
-    /// Shows the manager all events of a replay before the first one. No server knows the future; only `opt` uses it.
-    /// The caller guarantees that exactly these events follow.
+    /// Shows the manager all events of a replay before it gets the first one. Only `opt` uses this, because no server
+    /// knows the future. The caller guarantees that exactly these events follow.
     fn foresee(&mut self, _columns: &Columns) {}
 }
 
 /// The model of a buffer manager, which can be made by its name and settings.
 ///
-/// The caller guarantees that `check` took the settings before `new` gets them; `sample` must keep them valid.
+/// The caller guarantees that `check` has accepted the settings before `new` gets them. A model's `sample` must keep
+/// valid settings valid.
 ///
 /// The default settings, as JSON, have the names and the defaults of the server that the model follows. The JSON lacks
 /// settings that follow from the server's version or from the sizes of pools and tables.
@@ -236,9 +238,9 @@ pub type Watch<'a> = dyn FnMut(f64) -> bool + 'a;
 /// Rows between two calls of a watch: the slowest manager plays them in a tenth of a second.
 const WATCHED: usize = 1 << 20;
 
-/// Plays the events before the window, which fill the pool, and those in the window; returns the counts of the window
-/// alone. `window` begins with its first event and ends before the first one after it. `load` is the index of the first
-/// event of the load, before which a check may have read all tables.
+/// Passes the events before the window, which fill the pool, and those in the window to a manager; returns the counts
+/// of the window alone. `window` is a range of events. `load` is the index of the load's first event: before it a check
+/// may have read all tables.
 ///
 /// # Panics
 /// If the columns differ in length, the window is not within them or begins before the load, or a page is not one of

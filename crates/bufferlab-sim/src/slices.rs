@@ -1,4 +1,4 @@
-//! Plays a trace to one buffer manager and returns its counts at several moments, for estimates with intervals.
+//! Passes a trace to one buffer manager and returns its counts at several moments, for estimates with intervals.
 
 use bufferlab_model::trace::Columns;
 use serde::Serialize;

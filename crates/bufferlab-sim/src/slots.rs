@@ -1,8 +1,9 @@
-//! One bit per time slot, and how many bits are set after a slot: words, blocks of 512 slots, groups of 32,768 slots.
+//! A set of time slots that counts the slots after a given one. It has one bit for each slot, in words, and the number
+//! of set bits in each block of 512 slots and each group of 32,768 slots.
 //!
 //! To count, it walks from a slot to the end of the slot's block, then to the end of its group, then over the later
-//! groups. It reads at most 8 words, 63 block counts and all group counts. An access that was recent costs a few
-//! additions of one cache line.
+//! groups. It reads at most 8 words, 63 block counts and all group counts. For a recent slot the count needs only a few
+//! additions on one cache line.
 
 const WORD: usize = 64;
 const BLOCK: usize = 512;
@@ -64,7 +65,7 @@ impl Slots {
     pub(crate) fn behind(&self, slot: usize, last: usize) -> u32 {
         debug_assert!(slot <= last, "slot {slot} lies behind the last one, {last}");
         let (word, block, group) = (slot / WORD, slot / BLOCK, slot / GROUP);
-        // Two shifts, because a shift by 64 overflows.
+        // Shift twice, because the shift by the sum could be 64, which overflows.
         let own = (self.words[word] >> (slot % WORD) >> 1).count_ones();
         let words = self.words[word + 1..(block + 1) * WORDS_PER_BLOCK].iter().map(|word| word.count_ones());
         let end_of_group = (group + 1) * BLOCKS_PER_GROUP;

@@ -1,12 +1,12 @@
 //! Exact LRU stack distances in one pass. Each access takes a time slot. A bit marks the slot of each page's last
-//! access, and the distance of an access is the number of bits after its page's slot. Compaction frees used slots:
-//! memory is 5 bytes a page, for a trace of any length.
+//! access, and the distance of an access is the number of bits after its page's slot. Compaction frees used slots, so a
+//! trace of any length needs only 5 bytes of memory a page.
 
 use thiserror::Error;
 
 use crate::slots::Slots;
 
-/// Slots for each page. More slots make compactions rarer; one costs a few nanoseconds for each page.
+/// Slots for each page. More slots make compactions rarer; a compaction costs a few nanoseconds for each page.
 const SLOTS_PER_PAGE: usize = 4;
 const NEVER: u32 = u32::MAX;
 
@@ -49,7 +49,7 @@ impl StackDistances {
         self.next += 1;
         let last = std::mem::replace(&mut self.last[page as usize], slot as u32);
         let distance = (last != NEVER).then(|| {
-            // The newest slot in use is the one before this access's.
+            // The newest slot in use is the slot before that of this access.
             let behind = self.slots.behind(last as usize, slot - 1);
             debug_assert!(
                 (behind as usize) < self.last.len(),

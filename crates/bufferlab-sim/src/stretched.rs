@@ -1,7 +1,9 @@
-//! The times of a run at another speed: its own times, stretched by one factor before its window, and by another in it.
+//! Computes the times of a run at another speed: multiplies its times by one factor before its window, and by another
+//! factor in the window.
 
 /// Returns the microseconds between accesses. Those before the access `first` are multiplied by `before`, the others by
-/// `within`. It rounds the times since the first access and not their differences, whose errors would add up.
+/// `within`. It rounds the times since the first access, not their differences, because rounding errors of differences
+/// would add up.
 pub fn stretched(delta_us: &[u32], first: usize, before: f64, within: f64) -> Vec<u32> {
     let (mut time_us, mut edge_us, mut last_us) = (0.0, 0.0, 0.0);
     let told = delta_us.iter().enumerate().map(|(row, &delta)| {
@@ -10,7 +12,7 @@ pub fn stretched(delta_us: &[u32], first: usize, before: f64, within: f64) -> Ve
         }
         time_us += f64::from(delta);
         let own = if row < first { time_us * before } else { edge_us * before + (time_us - edge_us) * within };
-        // A difference of more than 71 minutes becomes the largest one.
+        // The cast saturates: a difference of more than 71 minutes becomes the largest number of 32 bits.
         let delta_us = (own.floor() - last_us) as u32;
         last_us = own.floor();
         delta_us

@@ -102,7 +102,8 @@ proptest! {
             match pool.iter().position(|&other| other == page) {
                 Some(place) => drop(pool.remove(place)),
                 None => {
-                    // Here the read comes first. A server frees the frame before the read, so that depths are one more.
+                    // In this trace the read comes before the eviction. A server frees the frame before the read, so
+                    // its depths are larger by one.
                     told.push((page, Kind::Read as u8, 0, 0));
                     if pool.len() == small as usize {
                         told.push((pool.pop().expect("it is full"), Kind::Evict as u8, 0, 0));
@@ -162,7 +163,7 @@ fn depths_stay_right_over_compactions() {
             naive.retain(|&other| other != page);
             naive.push_front(page);
         } else {
-            // The newest page leaves again: it stays at the head, and uses up another slot.
+            // The newest page is evicted again: it stays at the head, and uses up another slot.
             let newest = *naive.front().expect("it has pages");
             list.evict(newest);
         }

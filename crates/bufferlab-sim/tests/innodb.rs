@@ -23,17 +23,18 @@ struct Page {
 
 /// The rule that wakes the cleaner.
 enum Cleaner {
-    /// The clock wakes the cleaner of MySQL 5.6. In MySQL 5.7 a thread that finds no free frame and no clean page does
-    /// so, too.
+    /// The clock wakes the cleaner of MySQL 5.6. In MySQL 5.7 a thread that finds no free frame and no clean page wakes
+    /// it, too.
     Clock { round_us: u64, next_round_us: u64, threads_too: bool, neighbors: u32, flushing: Flushing },
-    /// MariaDB 10.5: a thread that leaves few free frames wakes the cleaner; for the flush list the clock does so.
+    /// MariaDB 10.5: a thread that leaves few free frames wakes the cleaner to evict; the clock wakes it for the flush
+    /// list.
     FewFrames { next_round_us: u64, neighbors: u32, flushing: Flushing },
 }
 
-/// When the cleaner writes from the flush list.
+/// The rules by which the cleaner writes from the flush list.
 #[derive(Clone)]
 struct Flushing {
-    /// Pairs of a change, and the largest age that holds from this change on.
+    /// Pairs: the number of a change, and the largest allowed age from this change on.
     most_ages: Option<Vec<(u32, u32)>>,
     rate: Option<(f64, f64)>,
     io_capacity: Option<IoCapacity>,
@@ -211,7 +212,7 @@ impl Naive {
     fn batch(&mut self, neighbors: u32) {
         let most = self.depth.min(self.list.len());
         let (mut taken, mut written) = (0, 0);
-        // Written pages are free once 120 of them have gathered.
+        // The frames of written pages become free once 120 pages are collected.
         while taken < most
             && self.free() - written % self.share(120).max(1) < self.depth
             && self.list.len() > self.share(256)
@@ -289,7 +290,7 @@ impl Naive {
         }
     }
 
-    /// Returns a dirty page, and those that are written with it; `old_only` is whether these must be old.
+    /// Returns a dirty page, and the neighbours that are written with it; `old_only` is whether neighbours must be old.
     fn with_neighbors(&self, page: u32, neighbors: u32, most: usize, old_only: bool) -> Vec<u32> {
         if neighbors == 0 || self.list.len() < self.share(512) {
             return vec![page];
@@ -502,7 +503,7 @@ proptest! {
         events.play_to_both(&mut fast, &mut naive, |pool| {
             holds(size, old_blocks_pct, one_in, [pool.free_len(), pool.lru_len(), pool.old_len()])
         });
-        // Writes change no read of this generation.
+        // In this generation writes do not change reads.
         let clean = Innodb1011Settings { flush_age: None, flush_rate: None, max_dirty_pages_pct: None, ..new };
         let (mut clean, mut again) = (Innodb1011::new(frames(size), pages, &clean), Innodb1011::new(frames(size), pages, &clean));
         events.play_to_both(&mut clean, &mut again, |_| true);

@@ -12,7 +12,7 @@ use strings::{Events, frames};
 struct Naive {
     frames: usize,
     newest_first: Vec<(u32, bool)>,
-    /// Whether the list follows the rules of `lru`, the yardstick; otherwise those of SQLite's pool.
+    /// Whether the list follows the rules of `lru`; otherwise it follows those of SQLite's pool.
     yardstick: bool,
     counts: Counts,
 }

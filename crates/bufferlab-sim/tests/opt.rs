@@ -14,15 +14,15 @@ use proptest::prelude::*;
 
 use strings::{Events, frames};
 
-/// Returns the fewest reads. After each event it knows the fewest reads for every set of pages that the pool can have
-/// (one bit for each page).
+/// Returns the fewest reads. After each event it has, for every set of pages that the pool can hold (one bit for each
+/// page), the fewest reads that lead to it.
 fn fewest_reads(events: &Events, size: u32, pages: u32) -> u64 {
     let mut pools = HashMap::from([(0u32, 0u64)]);
     for (&page, &kind) in events.page.iter().zip(&events.kind) {
         let bit = 1 << page;
         let mut after = HashMap::new();
         for (pool, reads) in pools {
-            // The sets that may follow this one, with their reads.
+            // The sets of pages that the pool may hold after this event, each with its number of reads.
             let with = || {
                 let shrunk = (0..pages).filter(|other| pool & 1 << other != 0).map(|other| pool & !(1 << other));
                 let room = shrunk.chain([pool]).filter(|pool| pool.count_ones() < size);

@@ -25,7 +25,8 @@ struct Buffer {
 /// The state of the processes that write.
 #[derive(Default)]
 struct NaiveWriters {
-    /// The steps of the clock's hand and of the writer since the beginning. One number holds passes and buffers.
+    /// The steps of the clock's hand, then of the writer, since the beginning. Each number counts the buffers of all
+    /// passes.
     hand_steps: i64,
     clean_steps: i64,
     hand_steps_before: i64,
@@ -304,7 +305,7 @@ impl Naive {
 }
 
 impl Naive {
-    /// Plays one event of kind dirty for a get that has the mark of a change, of a hint, or both.
+    /// For a get with the mark of a change or a hint, does what an event of kind dirty does.
     fn marked(&mut self, access: Access) {
         let change = access.latch & latch::CHANGED != 0;
         if change || access.latch & latch::HINTED != 0 {
@@ -473,7 +474,7 @@ proptest! {
         for (number, &(thread, first, pages, step, told)) in scans.iter().enumerate() {
             let place = number * events.page.len() / scans.len();
             for page in 0..pages {
-                // Now and then another event of the mix comes between two gets of the scan.
+                // Now and then place another event of the mix between two gets of the scan.
                 let at = place + page as usize + page as usize * number / 20;
                 events.page.insert(at, (first + page * step).min(699));
                 events.kind.insert(at, Kind::Get as u8);

@@ -1,4 +1,4 @@
-//! A workload as one bundle of two functions, which make its tables and its drivers from the fields of a job.
+//! A bundle describes a workload by two functions: they make its tables and its drivers from the fields of a job.
 //!
 //! The list of all bundles is [`BUNDLES`](crate::BUNDLES). The engines' dialects have the SQL, in folders with the
 //! bundle's name.
@@ -21,13 +21,13 @@ pub type MakeDrivers = fn(Value, usize) -> Result<Vec<Box<dyn Workload>>, Refuse
 pub struct Bundle {
     /// The workload's name in jobs, which is also the name of its folders of SQL.
     pub name: &'static str,
-    /// Makes the workload's initial database; none if the workload uses the data of another one.
+    /// Makes the workload's initial database; none if the workload uses the data of another workload.
     pub tables: Option<MakeTables>,
     /// Makes a [`Workload`] for each connection.
     pub drivers: MakeDrivers,
 }
 
-/// The reason why a workload cannot load or run as a job says.
+/// The reason why a workload cannot load data or run with the parameters of a job.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{what}")]
 pub struct Refused {

@@ -1,11 +1,11 @@
-//! The client trait: everything that a workload needs of a database.
+//! The trait of clients: all operations that a workload needs of a database.
 //!
-//! A workload speaks in *calls*: one execution of one named statement with typed parameters. Calls that do not depend
-//! on each other's rows travel in one [`Batch`]. A client over a network may send a batch in one round trip, and merge
-//! calls of the same statement that follow each other. An embedded client executes them one by one. This file has no
-//! SQL; a client maps each [`StatementId`] to its dialect's text.
+//! A workload asks a client for *calls*. A call is one execution of a named statement with typed parameters. Calls that
+//! do not need each other's rows are in one [`Batch`]. A client over a network may send a batch in one round trip, and
+//! merge calls of the same statement that follow each other. An embedded client executes them one by one. This file has
+//! no SQL; a client maps each [`StatementId`] to its dialect's text.
 //!
-//! A driver reuses one batch: after the first few transactions it allocates nothing.
+//! A driver reuses one batch, so after the first few transactions it allocates no memory.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -17,7 +17,7 @@ use crate::plan::ForcedPlan;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct StatementId(pub u16);
 
-/// A catalogue's declaration of one statement; a dialect supplies the text under the same name.
+/// The declaration of one statement in a workload's catalogue. A dialect has the statement's text under the same name.
 #[derive(Clone, Debug)]
 pub struct StatementSpec {
     /// Name of the statement in the dialects' files, and in messages.
@@ -58,8 +58,8 @@ enum Cell {
     Text { start: u32, end: u32 },
 }
 
-/// A list of values, in one flat array, with their texts in one arena. It grows to its largest use and then allocates
-/// no more.
+/// A list of values in one array, with all their texts in one buffer. Both keep their memory, so the list allocates
+/// only until it has held its most values.
 #[derive(Debug, Default)]
 pub struct Cells {
     cells: Vec<Cell>,
@@ -109,7 +109,7 @@ impl Cells {
             Cell::Real(real) => Value::Real(real),
             Cell::Text { start, end } => {
                 let bytes = &self.text[start as usize..end as usize];
-                // Every push took a &str and ranges are never cut, so this cannot fail.
+                // Every text came as a &str and its range covers it exactly, so this cannot fail.
                 Value::Text(std::str::from_utf8(bytes).unwrap_or_default())
             }
         }
@@ -142,7 +142,7 @@ impl Batch {
         self.results.clear();
     }
 
-    /// Adds a call and returns its index. After `Client::execute` the index finds the call's rows.
+    /// Adds a call and returns its index, by which the caller finds the call's rows after `Client::execute`.
     pub fn call(&mut self, statement: StatementId, params: &[Value<'_>]) -> usize {
         self.call_with(statement, params.iter().copied())
     }
@@ -248,7 +248,8 @@ pub enum ClientError {
         /// The engine's message.
         message: String,
     },
-    /// The data differs from the loaded data (a row that must exist is missing, an update hit no row).
+    /// The data is not as loaded and changed by the workload: a row that must exist is missing, or an update found no
+    /// row.
     Data {
         /// The expected data and the data found.
         message: String,
@@ -279,7 +280,7 @@ impl fmt::Display for ClientError {
 
 impl std::error::Error for ClientError {}
 
-/// A synchronous connection to an engine. A client may hide a runtime or pipelining inside.
+/// A synchronous connection to an engine. Internally a client may be asynchronous, or send several calls at a time.
 pub trait Client {
     /// Starts a transaction that may write. `read_only` lets an engine take a cheaper snapshot.
     ///
@@ -335,7 +336,7 @@ pub struct OwnSql {
     pub statements: Vec<(StatementSpec, String)>,
 }
 
-/// The work of a driver thread: a stream of transactions with their inputs, one at a time.
+/// The work of one driver's thread: a stream of transactions, which it plans, with their inputs, one at a time.
 pub trait Workload: Send {
     /// Returns the workload's name, which is also the name of its folder in every dialect.
     fn name(&self) -> &'static str;
@@ -356,12 +357,13 @@ pub trait Workload: Send {
         None
     }
 
-    /// Returns true when one statement may take so long that a run that stops must not wait for the statement's end.
+    /// Returns true if a statement may take very long. A run that stops then interrupts the statement instead of
+    /// waiting for its end.
     fn has_long_statements(&self) -> bool {
         false
     }
 
-    /// Returns the counts of the workload's random draws and of its work so far.
+    /// Returns the workload's own results so far, such as counts of its random choices.
     fn findings(&self) -> Findings {
         Findings::default()
     }

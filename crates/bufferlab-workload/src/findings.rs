@@ -1,5 +1,5 @@
-//! The findings of workloads at the end of a run, over its warm-up and window, and the sum of several drivers'
-//! findings.
+//! The findings of a workload at the end of a run, over its warm-up and window. The findings of several drivers can be
+//! added up.
 
 use serde::{Serialize, Serializer};
 use serde_json::{Map, Value, to_value};
@@ -43,7 +43,7 @@ fn fields(of: impl Serialize) -> Map<String, Value> {
     }
 }
 
-/// The delivered orders are in the same object as the other findings.
+/// Writes the delivered orders into the same object as the other findings.
 impl Serialize for Findings {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
         #[derive(Serialize)]

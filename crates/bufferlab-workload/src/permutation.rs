@@ -6,7 +6,7 @@
 
 use crate::random::{Random, split_mix};
 
-/// Number of half-rounds. After four of them every input bit has changed both halves; the other four are margin.
+/// Number of half-rounds. After four half-rounds every input bit affects both halves; the other four are a margin.
 const ROUNDS: usize = 8;
 
 /// A random permutation of `0..n`.
@@ -84,7 +84,7 @@ mod tests {
 
     #[test]
     fn each_value_is_as_likely_at_each_place() {
-        // Cells of place and value: each of the 7 x 7 cells expects 1,000 hits.
+        // A cell counts how often a place gets a value: each of the 7 x 7 cells expects 1,000 hits.
         let mut cells = [[0_u32; 7]; 7];
         for number in 0..7_000 {
             let one = permutation(7, number);
@@ -97,7 +97,8 @@ mod tests {
     fn neighbours_do_not_stay_neighbours() {
         let one = permutation(1_000_000, 1);
         let near = (1..100_000).filter(|&place| one.at(place).abs_diff(one.at(place - 1)) <= 1_000).count();
-        // Two random values are this near in two of a thousand cases: 200 of the 100,000 pairs, give or take 14.
+        // Two random values are this near in two of a thousand cases: in 200 of the 100,000 pairs, with a standard
+        // deviation of 14.
         assert!((130..270).contains(&near), "{near} of 100,000 neighbours are near each other");
     }
 }

@@ -1,8 +1,9 @@
-//! A workload's initial database as loaders read it: tables, cut into slices in load order, and the rows of each slice.
+//! A workload's initial database, in the form that loaders need: tables, divided into slices in load order, and the
+//! rows of each slice.
 //!
-//! A partition is a slice of one table, so small that several threads generate partitions in bounded memory. The rows
-//! of a partition depend only on the load seed and on the partition, not on the number of threads or the order of
-//! generation. This file has no SQL.
+//! A partition is a slice of one table. It is small, so that several threads can generate partitions in bounded memory.
+//! The rows of a partition depend only on the load seed and on the partition, not on the number of threads or the order
+//! of generation. This file has no SQL.
 
 use crate::bundle::Refused;
 use crate::client::{Cells, Value};
@@ -36,13 +37,13 @@ pub struct LoadedTable {
     pub columns: Vec<ColumnKind>,
 }
 
-/// The initial database of a workload, cut into partitions that are counted from zero in load order.
+/// The initial database of a workload, divided into partitions, which are counted from zero in load order.
 pub trait Population: Send + Sync {
     /// Returns the name of the workload, which is also the name of its folder in every dialect.
     fn workload(&self) -> &'static str;
 
-    /// Returns the version of the rows and of the way in which loaders write them. Raise it when either changes: the
-    /// cache of databases reuses data with the same version, schema, scale, seed and page size.
+    /// Returns the version of the rows and of how loaders write them. Raise it when either changes: the cache of
+    /// databases reuses data with the same version, schema, scale, seed and page size.
     fn version(&self) -> u32 {
         1
     }
@@ -71,8 +72,8 @@ pub trait Population: Send + Sync {
     fn generate(&self, partition: usize, block: &mut RowBlock);
 }
 
-/// Rows of one table, in flat memory that every partition reuses. Once the block has held its largest partition, it
-/// allocates no more.
+/// Rows of one table, in memory that all partitions reuse. Once the block has held the largest partition, it allocates
+/// no more memory.
 #[derive(Debug, Default)]
 pub struct RowBlock {
     table: usize,

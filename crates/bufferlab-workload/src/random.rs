@@ -97,7 +97,8 @@ mod tests {
 
     #[test]
     fn split_mix_gives_the_published_sequence() {
-        // Vigna's splitmix64.c from state 1234567; each step adds the golden gamma.
+        // The expected numbers are those of Vigna's splitmix64.c from state 1234567. Each step adds the golden gamma to
+        // the state.
         let gamma = 0x9e37_79b9_7f4a_7c15_u64;
         let outputs: Vec<u64> = (0..3).map(|n| split_mix(1_234_567_u64.wrapping_add(gamma.wrapping_mul(n)))).collect();
         assert_eq!(outputs, [6_457_827_717_110_365_317, 3_203_168_211_198_807_973, 9_817_491_932_198_370_423]);

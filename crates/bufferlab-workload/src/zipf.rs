@@ -15,7 +15,7 @@ pub struct Zipf {
     /// edge of the last rank's.
     area_low: f64,
     area_high: f64,
-    /// A candidate position that lies at most this far left of its rank needs no further test.
+    /// A candidate position that lies at most this far below its rank is accepted without a further test.
     squeeze: f64,
 }
 
@@ -114,7 +114,7 @@ mod tests {
         let (mut statistic, mut cells, mut rest) = (0.0, 0, (0.0, 0.0));
         for (&count, weight) in observed.iter().zip(weights) {
             rest = (rest.0 + f64::from(count), rest.1 + weight / total * f64::from(draws));
-            // Pool ranks with few expected draws with their neighbours.
+            // Combine ranks that have few expected draws with their neighbours.
             if rest.1 >= 20.0 {
                 statistic += (rest.0 - rest.1).powi(2) / rest.1;
                 cells += 1;
@@ -137,7 +137,7 @@ mod tests {
 
     #[test]
     fn a_slightly_different_exponent_would_be_noticed() {
-        // The test distinguishes exponents: it must reject draws with the exponent 0.9 as draws with 0.93.
+        // Check that the test distinguishes exponents: it must reject draws of the exponent 0.9 if 0.93 is expected.
         let mut random = Random::stream(5, "zipf test", &[]);
         let zipf = Zipf::new(100, 0.9);
         let firsts = (0..200_000).filter(|_| zipf.draw(&mut random) == 1).count() as f64 / 200_000.0;

@@ -1,4 +1,4 @@
-//! Tests that transactions allocate nothing once the driver's buffers have grown.
+//! Tests that transactions allocate no memory once the driver's buffers have grown.
 //!
 //! The counting allocator counts separately for each thread.
 

@@ -109,7 +109,8 @@ fn check_delivery(database: &Database, w: i64, d: i64, delivered: Option<i64>) {
     }
 }
 
-/// Checks the count of Stock-Level (2.8.2.2) against one from the district, its last twenty orders and their items.
+/// Checks the count of Stock-Level (2.8.2.2) against a count that is made from the district's last twenty orders and
+/// their items.
 fn check_stock_level(database: &Database, low_stock: usize) {
     let asked = calls(database, "count_low_stock")[0].iter().map(Stored::int).collect::<Vec<_>>();
     let (w, d, threshold) = (asked[1], asked[2], asked[5]);
@@ -295,7 +296,7 @@ fn payments_are_recorded_with_both_names_and_rising_dates() {
     }
 }
 
-/// A client that passes all calls on to another one, but asks for a retry at regular numbers of batches.
+/// A client that passes all calls on to another client, but asks for a retry at every N-th batch.
 struct Unreliable {
     inner: Database,
     executed: u32,

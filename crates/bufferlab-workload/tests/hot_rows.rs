@@ -189,8 +189,9 @@ fn clustered_rows_are_neighbours_inside_the_table_and_nested() {
 
 #[test]
 fn scattered_sets_touch_as_many_pages_as_random_sets_do() {
-    // The table has P = 1,000 pages of 20 rows. The number of touched pages has the mean P q and the variance P q(1-q)
-    // + P(P-1)(q2 - q^2), by inclusion and exclusion over the hypergeometric distribution.
+    // The table has P = 1,000 pages of 20 rows. Let q be the probability that the set touches no row of a given page,
+    // and q2 that it touches no row of two given pages (hypergeometric distribution). Then the number of touched pages
+    // has the mean P (1-q), and the variance P q(1-q) + P(P-1)(q2 - q^2).
     let (rows, held, hot_rows) = (20_000_u32, 20_u32, 500_u32);
     let log_choose = |n: u32, k: u32| (0..k).map(|i| f64::from(n - i).ln() - f64::from(k - i).ln()).sum::<f64>();
     let none = |excluded: u32| (log_choose(rows - excluded, hot_rows) - log_choose(rows, hot_rows)).exp();

@@ -1,5 +1,5 @@
-//! Tests of running scripts: the statements that reach a client, the shares of transactions, and that they allocate
-//! nothing.
+//! Tests of running scripts: the statements that reach a client, the shares of transactions, and that they allocate no
+//! memory.
 //!
 //! One test counts the allocations of the thread that runs it.
 

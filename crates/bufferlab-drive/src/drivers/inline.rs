@@ -3,8 +3,8 @@
 //!
 //! After each transaction the driver loads one flag. If the sampler has asked, the driver writes the engine's counters
 //! and its tallies to the scoreboard. So threads share nothing on the hot path, and all counters of a sample are of one
-//! moment between two transactions. The driver polls the gate exactly at the end of each of the gate's windows, so that
-//! runs with equal seeds warm up by equally many transactions.
+//! moment between two transactions. The driver polls the gate exactly at the end of each of the gate's windows, so runs
+//! with equal seeds have warm-ups of equally many transactions.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -25,7 +25,7 @@ const CLOCK_LOOK: u64 = 64;
 /// The place of the only driver on the scoreboard.
 const ONLY: usize = 0;
 
-/// A maker of the driver's answers to the sampler, while the driver is on the scoreboard.
+/// Answers the sampler's requests for the driver, while the driver is on the scoreboard.
 pub(super) struct Answers<'a> {
     board: &'a Scoreboard,
     inside: &'a mut dyn Inside,
@@ -47,7 +47,7 @@ impl Answers<'_> {
 }
 
 impl<C: Client + Send, K: Clock + Send> Drivers<C, K> {
-    /// Runs the only driver on this thread until the segment is over or the gate opens.
+    /// Runs the only driver on this thread until the segment is over or the warm-up's gate opens.
     ///
     /// # Errors
     /// The driver's error.
@@ -74,13 +74,13 @@ impl<C: Client + Send, K: Clock + Send> Drivers<C, K> {
         if outcome.is_ok() {
             answers.give(driver);
         }
-        // Do not read the engine's counters here: reading them gets pages, which only a sample may do.
+        // Do not read the engine's counters here: reading them accesses pages, and only samples may do so.
         board.tell(ONLY, None, driver, Vec::new());
         self.ended(outcome.err(), cancelled)
     }
 }
 
-/// Executes transactions until their number or the time is used up, the gate opens, or the user asks to stop.
+/// Executes transactions until their number or the time is used up, the warm-up's gate opens, or the user asks to stop.
 fn steps<C: Client, K: Clock>(
     segment: &Segment<'_>,
     driver: &mut Driver<C, K>,

@@ -12,8 +12,8 @@ use crate::gate_feed::GateFeed;
 use crate::probes::Probes;
 use crate::sampler::{Sampler, StopOnDrop};
 
-/// An engine for tests, which counts the commits of all connections. It fails at one commit, or holds one until the
-/// test frees it or, with `ends_by_itself_after`, for this number of seconds.
+/// An engine for tests, which counts the commits of all connections. It fails at one commit, or holds one commit until
+/// the test frees it. With `ends_by_itself_after` it holds the commit for this number of seconds.
 #[derive(Default)]
 struct Engine {
     commits: AtomicU64,
@@ -262,8 +262,8 @@ fn constant_arrivals_of_several_drivers_are_evenly_spaced_together() {
     assert_eq!((tallies[0].1.arrivals, tallies[0].1.response.count()), (400, 400));
 }
 
-/// An engine inside its driver's thread, which counts each reading of its counters. Each poll of the gate finds twenty
-/// more misses.
+/// An engine inside its driver's thread, which counts each reading of its counters. Each poll for the warm-up's gate
+/// finds twenty more misses.
 struct Embedded {
     engine: Arc<Engine>,
     looks: u64,
@@ -375,7 +375,8 @@ fn a_driver_that_does_not_answer_is_sampled_in_the_phase_it_is_in_and_the_sample
         });
         let segment = Segment { cancelled: &cancelled, ..segment(u64::MAX) };
         assert_eq!(drivers.run_inline(&segment, &mut embedded, None), Ok(SegmentEnd::Cancelled));
-        // The failure of an interrupted statement does not count, and a late question gets no answer.
+        // The failure of an interrupted statement is not a failure of the run, and the drivers do not answer a question
+        // that comes after their end.
         sampler.edge(Edge::End, &mut ()).expect("nothing is asked");
     });
     let seen = lock(&seen).clone();

@@ -1,7 +1,7 @@
 //! The client trait over one connection: server-side prepared statements in the binary protocol.
 //!
-//! With the setting `spec` one call is one round trip; with `batched` a run of calls of one statement shares a round
-//! trip. `wire` executes statements, and allocates nothing once every statement has been executed.
+//! With the setting `spec` each call is one round trip. With `batched`, successive calls of the same statement share a
+//! round trip. `wire` executes statements; once each of them has been executed, it allocates no memory.
 
 use bufferlab_workload::client::{Batch, Cells, Client, ClientError, StatementId, Workload};
 
@@ -18,7 +18,7 @@ pub use crate::server::Sending;
 /// MariaDB 10.6.
 const ER_UNSUPPORTED_PS: u16 = 1295;
 
-/// A statement of the catalogue in the form in which the client sends it.
+/// The form in which the client sends a statement of the catalogue: prepared or as text.
 enum Sent {
     Prepared(Statement),
     /// A script's statement that the server cannot prepare. The client sends it as text; it has no parameters.
@@ -34,7 +34,7 @@ pub struct MysqlClient {
     widths: Vec<usize>,
     rows: RowUse,
     coalesced: Option<Coalesced>,
-    /// For each statement the coalesced statements that are prepared, by their number of calls.
+    /// For each statement, the coalesced statements prepared so far, by their numbers of calls.
     runs: Vec<Vec<Option<Statement>>>,
     /// Rows of a coalesced statement, until the client gives them to their calls.
     run_rows: Cells,
@@ -196,7 +196,7 @@ impl MysqlClient {
     }
 }
 
-/// Returns the error for a value that no workload can read.
+/// Returns the error for a value of a type that no workload reads.
 fn unreadable(statement: &str, problem: Unreadable) -> ClientError {
     match problem {
         Unreadable::Broken(error) => client_error(statement, &error.into()),

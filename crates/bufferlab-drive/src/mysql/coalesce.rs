@@ -1,4 +1,4 @@
-//! Makes one statement of a run of calls of the same statement, for the setting `batched`.
+//! Makes one statement from successive calls of the same statement (a "run" of calls), for the setting `batched`.
 //!
 //! A template is SQL text with a part that repeats for each call; `dialects/mysql/*/batched.sql` explains its form.
 //! This file decides which calls form a run, and shares the answer among the calls. The client sends the statement.
@@ -17,10 +17,11 @@ const MAX_RUN: usize = 16;
 /// The way in which calls share the answer of a coalesced statement.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
-    /// The first columns of a row equal these parameters, counted from zero, of the call to which the row belongs.
+    /// The first columns of a row show to which call the row belongs: they equal the call's parameters with these
+    /// numbers, counted from zero.
     Key(Vec<usize>),
-    /// Each call affects this number of rows. The server returns only the sum over all calls, which the client divides
-    /// evenly. So each call has the right number if and only if the sum is right.
+    /// Each call affects this number of rows. The server returns only the sum over all calls, and the client divides
+    /// this sum evenly among the calls. So each call gets the right number if and only if the sum is right.
     Affects(u64),
 }
 
@@ -93,7 +94,7 @@ impl Template {
         common(&self.head).chain(repeated).chain(common(&self.tail))
     }
 
-    /// Returns true when these two calls agree in every parameter outside of the repeated part.
+    /// Returns true when these two calls have equal values in every parameter outside of the repeated part.
     fn may_join(&self, batch: &Batch, one: usize, other: usize) -> bool {
         params_of(&self.head)
             .chain(params_of(&self.tail))
@@ -195,8 +196,8 @@ impl Coalesced {
         self.templates.get(usize::from(statement.0)).and_then(Option::as_ref)
     }
 
-    /// Returns the end of the longest run of calls from `first` on that a client may send as one. Its calls follow each
-    /// other, are of one statement, agree in the parameters that they share, and are at most 16.
+    /// Returns the end of the longest run of calls from `first` on that a client may send as one. A run has at most 16
+    /// successive calls of one statement, with equal values in the parameters outside of the repeated part.
     pub fn run_end(&self, batch: &Batch, first: usize) -> usize {
         let statement = batch.statement(first);
         let Some(template) = self.template(statement) else { return first + 1 };
@@ -217,8 +218,8 @@ pub fn share_out(rows: u64, each: u64, calls: Range<usize>, batch: &mut Batch) {
     }
 }
 
-/// Gives each call of a coalesced statement its rows, which have `width` columns, the key's first. Calls with equal
-/// keys get the same rows. Returns the number of rows given.
+/// Gives each call of a coalesced statement its rows. A row has `width` columns, of which the key's columns come first.
+/// Calls with equal keys get the same rows. Returns the number of rows that calls got.
 pub fn sort_rows(rows: &Cells, width: usize, key: &[usize], calls: Range<usize>, batch: &mut Batch) -> u64 {
     let mut given = 0;
     for call in calls {

@@ -1,5 +1,5 @@
 //! A connection to a MySQL or MariaDB server, with the same session settings on every version. It executes statements
-//! as text, and holds the wire for prepared statements.
+//! as text; the client executes prepared statements over its wire.
 
 use std::net::{TcpStream, ToSocketAddrs};
 use std::time::Duration;
@@ -19,8 +19,9 @@ use crate::tls::TlsClient;
 /// Longest time that connecting a socket may take.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The settings of every session, which make versions with other defaults behave alike. A value that does not fit is an
-/// error (5.6 would truncate it), dates are UTC, reads see one snapshot, and no answer is truncated.
+/// The settings of every session, which make versions with different defaults behave alike. A value that does not fit
+/// is an error (by default 5.6 truncates it), dates are UTC, reads of a transaction see one snapshot, and no answer is
+/// truncated.
 const SESSION: [&str; 3] = [
     "SET SESSION sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION', sql_select_limit = 18446744073709551615, \
     sql_big_selects = 1",
@@ -117,7 +118,7 @@ pub(super) fn connect_to_load(target: &Target) -> Result<Conn, Failure> {
     unbound(open(target, Some(&target.database), Purpose::Load)?, target)
 }
 
-/// Connects for statements that wait for no lock: each answer must come within
+/// Connects for statements that do not wait for locks. Each answer must come within
 /// [`ANSWER_WITHIN`](super::error::ANSWER_WITHIN).
 ///
 /// # Errors
@@ -126,7 +127,7 @@ pub fn connect_to_ask(target: &Target) -> Result<Conn, Failure> {
     open(target, Some(&target.database), Purpose::Work)
 }
 
-/// Connects to no database of the target's server, as before a load creates one.
+/// Connects to the target's server without a database, for example before a load creates the database.
 ///
 /// # Errors
 /// The errors of [`connect`].
@@ -141,7 +142,7 @@ pub(super) fn unbound(conn: Conn, target: &Target) -> Result<Conn, Failure> {
     Ok(conn)
 }
 
-/// Returns the failure of a process that gets no further descriptor for a connection's socket.
+/// Returns the failure for a process that has no file descriptor left for a connection's socket.
 pub(super) fn no_socket(error: &std::io::Error, place: &str) -> Failure {
     let what = format!("holding the connection's socket: {error}");
     Failure::new(FailureKind::Environment, what, place, "raise the limit of open files (ulimit -n)")
@@ -180,7 +181,7 @@ pub(super) fn logged_in(target: &Target, asked: &Login<'_>) -> Result<Conn, Logi
 fn tls_client(target: &Target) -> Result<Option<TlsClient>, Refusal> {
     match (&target.place, &target.security) {
         (Place::Tcp { host, .. }, Some(security)) => TlsClient::of(security, host),
-        // A Unix socket has no TLS in any mode, as with libpq.
+        // A connection through a Unix socket has no TLS, whichever mode is asked for, as with libpq.
         _ => Ok(None),
     }
 }

@@ -12,12 +12,12 @@ use crate::failure::{Failure, FailureKind};
 use crate::lock;
 use crate::server::target::Target;
 
-/// A connection on which no run measures transactions. The server must answer it within [`ANSWER_WITHIN`], unless a
-/// method says otherwise.
+/// A connection outside of the measured transactions. The server must answer on it within [`ANSWER_WITHIN`], unless a
+/// method's documentation says otherwise.
 pub struct Control {
     conn: Conn,
     line: Line,
-    /// The connections that end together when this one finds the server silent.
+    /// The connections of the run. They end together when one of them finds that the server does not answer.
     lines: Arc<Lines>,
     place: String,
 }
@@ -117,7 +117,7 @@ impl Control {
     }
 
     /// Returns the text of InnoDB's monitor; none if the server refuses it, for example to an account without the
-    /// privilege. The counters have most of the text, too. Reading the text restarts the averages in it.
+    /// privilege. Most of its numbers are also among the counters. Reading the text restarts the averages in it.
     ///
     /// # Errors
     /// When the connection fails.
@@ -126,7 +126,7 @@ impl Control {
             Err(failure) if failure.kind != FailureKind::Io => return Ok(None),
             rows => rows?,
         };
-        // The columns are type, name and text.
+        // The columns of the statement's row are type, name and text.
         Ok(Some(rows.into_iter().next().and_then(|row| row.into_iter().nth(2).flatten()).unwrap_or_default()))
     }
 
@@ -157,8 +157,8 @@ impl Killer {
         *lock(&self.ids) = ids;
     }
 
-    /// Interrupts the running statements of the killer's connections. Ignores a connection that executes nothing or is
-    /// gone. Does nothing when the server does not answer, because its connections then end by themselves.
+    /// Interrupts the running statements of the killer's connections. Ignores a connection that executes no statement
+    /// or has ended. Does nothing when the server does not answer, because its connections then end by themselves.
     pub fn kill(&self) {
         let ids = lock(&self.ids).clone();
         let Ok(mut conn) = connect_to_server(&self.target) else { return };

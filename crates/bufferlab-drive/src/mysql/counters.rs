@@ -1,11 +1,12 @@
-//! Reads a server's own counters: the list of metrics, the name of each on every version, and the queries.
+//! Reads a server's own counters. This file has the list of metrics, the names that versions of the server have for
+//! each, and the queries.
 //!
 //! A sample is two queries: SHOW GLOBAL STATUS for status variables, and information_schema.INNODB_METRICS for InnoDB's
 //! metrics, which are off in every server. The run switches them on by name when it begins. A metric that a version
 //! lacks is null with a reason in every sample. `tests/mysql_run.rs` compares the list with a real server.
 //!
-//! A sample costs the server 55 to 65 rows and 0.3 to 0.6 ms of processor time, measured on a busy machine. It gets no
-//! page (none in 500 samples on 5.6, 5.7, 8.0, 10.2, 10.11 and 11.4).
+//! For a sample the server returns 55 to 65 rows and uses 0.3 to 0.6 ms of processor time, measured on a busy machine.
+//! A sample accesses no page (none in 500 samples on 5.6, 5.7, 8.0, 10.2, 10.11 and 11.4).
 //!
 //! Names differ between versions: MySQL 5.7 to 8.0 and MariaDB 10.2 count LRU batches as buffer_LRU_batches_flush and
 //! _evict. MySQL 5.6 has buffer_LRU_batches and buffer_LRU_batch_total_pages, and evicts clean pages in no batch.
@@ -17,7 +18,7 @@
 //!   linear read-ahead. Seen in a scan through a cold table of 4,500 leaves: 5.7.22 reports 96 reads, 4,407 pages of
 //!   read-ahead and 4,503 pages read; 10.11.19 reports 4,703 reads, 4,543 pages of read-ahead and 4,703 pages read.
 //!   Seen in point selects with random read-ahead on: 5.7.22 reports 1,794 reads, 177 pages of random read-ahead and
-//!   1,794 pages read; 5.6.24, 8.0.15 and MariaDB 10.2.11 do likewise.
+//!   1,794 pages read; 5.6.24, 8.0.15 and MariaDB 10.2.11 do the same.
 //! - `db_write_bytes`, Innodb_data_written, holds the pages and their copies in the doublewrite area. MySQL and MariaDB
 //!   10.2 add the redo log to it; MariaDB from 10.5 on does not. Seen in 2,000 small commits: 5.7.22 wrote 127 pages,
 //!   127 copies and 2.1 MB of redo, and counted 6.25 MB; 10.11.19 wrote 0.4 MB of redo, and counted no byte.
@@ -135,8 +136,8 @@ const METRIC_LEVELS: [&str; 4] = [
     "innodb_metric_log_max_modified_age_sync",
 ];
 
-/// Metrics that own a set: the server counts a set's members only while the set's owner is on. [`METRICS`] lists the
-/// other owners.
+/// Metrics that switch others: InnoDB counts the members of a set of metrics only while the set's owner is on. The
+/// other owners are in [`METRICS`].
 const OWNERS: [&str; 1] = ["buffer_flush_batch_scanned"];
 
 const READS: &str = "innodb_buffer_pool_reads";
@@ -147,17 +148,17 @@ const READ_AHEAD: [&str; 2] = ["innodb_buffer_pool_read_ahead", "innodb_buffer_p
 const CHECKPOINT_AGE: &str = "innodb_checkpoint_age";
 const LSN: [&str; 2] = ["log_lsn_current", "log_lsn_last_checkpoint"];
 
-/// The LSN of the change that made the oldest dirty page dirty, in MySQL up to 5.7 and MariaDB, and from MySQL 8.0 on.
-/// It is zero while no page is dirty.
+/// The metric of the LSN at which the oldest dirty page became dirty: its name in MySQL up to 5.7 and in MariaDB, then
+/// its name from MySQL 8.0 on. The LSN is zero while no page is dirty.
 const OLDEST_LSN: [&str; 2] = ["log_lsn_buf_pool_oldest", "log_lsn_buf_pool_oldest_approx"];
 
 pub(super) type Values = HashMap<String, i64>;
 
-/// A reader of demand misses for the warm-up gate, cheaper than a whole sample.
+/// Reads only the demand misses, for the warm-up gate: this costs less than a whole sample.
 pub struct DemandMisses {
     control: Control,
     one_pool: bool,
-    /// The storage engine of the tables, if it is another one than InnoDB.
+    /// The storage engine of the tables, if it is not InnoDB.
     engine: Option<StorageEngine>,
     last: u64,
 }

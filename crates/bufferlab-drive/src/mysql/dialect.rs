@@ -1,4 +1,4 @@
-//! The dialect of MySQL and MariaDB. The files that all dialects share are written in this dialect.
+//! The dialect of MySQL and MariaDB. The SQL files that all dialects share are written in this dialect.
 
 use bufferlab_workload::client::Value;
 use bufferlab_workload::plan::Plan;
@@ -21,7 +21,7 @@ pub const DIALECT: Dialect = Dialect {
     literal,
 };
 
-/// Returns a value as a literal of SQL, in whose texts a backslash is an escape.
+/// Returns a value as a literal of SQL. In a text, a backslash is an escape character.
 fn literal(value: Value<'_>) -> String {
     match value {
         Value::Null => "NULL".to_owned(),

@@ -95,7 +95,7 @@ fn is_silence(error: &MysqlError) -> bool {
     matches!(error, MysqlError::Io(error) if is_timeout(error))
 }
 
-/// Returns the text of the error for messages.
+/// Returns the error's text, for use in messages.
 fn words(error: &MysqlError) -> String {
     match error {
         error if is_silence(error) => format!("the server has not answered for {} s", ANSWER_WITHIN.as_secs()),

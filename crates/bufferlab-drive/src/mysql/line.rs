@@ -1,8 +1,10 @@
-//! A second handle of a connection's socket, with which other code bounds or ends the wire's wait for an answer.
+//! A second handle of a connection's socket. With it other code limits or ends the time for which the wire waits for an
+//! answer.
 //!
-//! A stopped server (SIGSTOP, a frozen cgroup or virtual machine) keeps its connections open and does not answer. It
-//! gets [`ANSWER_WITHIN`](super::error::ANSWER_WITHIN) to answer statements that wait for nothing. Other statements
-//! have no time limit, because they may wait for locks; they end when another connection has found the server silent.
+//! A stopped server (SIGSTOP, a frozen cgroup or virtual machine) keeps its connections open and does not answer.
+//! Statements that wait for no lock must be answered within [`ANSWER_WITHIN`](super::error::ANSWER_WITHIN). Other
+//! statements have no time limit, because they may wait for locks. They end when another connection finds that the
+//! server does not answer.
 
 use std::io;
 use std::net::Shutdown;
@@ -48,7 +50,7 @@ impl Line {
     }
 }
 
-/// All connections of a run, which end together when the server falls silent.
+/// All connections of a run. They end together when the server no longer answers.
 #[derive(Default)]
 pub struct Lines {
     held: Mutex<Vec<Line>>,
@@ -56,7 +58,8 @@ pub struct Lines {
 }
 
 impl Lines {
-    /// Adds a connection's socket. Cuts it at once if a connection has already found the server silent.
+    /// Adds a connection's socket. Cuts it at once if another connection has already found that the server does not
+    /// answer.
     fn hold(&self, line: &Line) -> io::Result<()> {
         let line = line.try_clone()?;
         let mut held = lock(&self.held);
@@ -77,8 +80,8 @@ impl Lines {
         Ok(line)
     }
 
-    /// Handles the failure of a connection. If the failure is the server's silence, cuts all connections, because a
-    /// wait on any of them would last for ever.
+    /// Handles the failure of a connection. If the server did not answer in time, cuts all connections, because a wait
+    /// on any of them would last for ever.
     pub fn met(&self, failure: &Failure) {
         if failure.hint != SERVER_SILENT_HINT {
             return;
@@ -88,8 +91,8 @@ impl Lines {
         held.iter().for_each(Line::cut);
     }
 
-    /// Returns the failure of the connection that found the server silent, if there is one: the cause of the other
-    /// connections' failures.
+    /// Returns the failure of the connection that found that the server does not answer, if there is one. It is the
+    /// cause of the other connections' failures.
     pub fn silence(&self) -> Option<Failure> {
         lock(&self.silence).clone()
     }
@@ -109,7 +112,7 @@ mod tests {
 
     fn pair() -> (UnixStream, Line) {
         let (ours, theirs) = UnixStream::pair().expect("two ends");
-        // The other end of the socket stays open, as a stopped server's does.
+        // Keep the other end of the socket open, as a stopped server's end is.
         std::mem::forget(theirs);
         let line = Line(ours.try_clone().expect("a descriptor"));
         (ours, line)

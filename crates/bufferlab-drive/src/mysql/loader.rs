@@ -1,9 +1,9 @@
 //! Loads a new database of a MySQL or MariaDB server: a workload's tables, several at a time, then a script's setup
 //! section.
 //!
-//! With any number of threads, one connection writes each table in the order of its primary key. So the table's pages
-//! are packed, its extents hold no other table's pages, and the same rows lie in the same places every time. If the
-//! server accepts LOAD DATA LOCAL INFILE, the load streams rows through it; else it sends INSERTs of many rows. The
+//! With any number of threads, each table is written by only one connection, in the order of the primary key. So the
+//! table's pages are packed, its extents hold no other table's pages, and each load puts a row into the same place. If
+//! the server accepts LOAD DATA LOCAL INFILE, the load streams rows through it; else it sends INSERTs of many rows. The
 //! load builds a table's secondary indexes after its rows, and computes its statistics last.
 
 mod table;
@@ -37,7 +37,7 @@ const MARKER: &str = "bufferlab_marker";
 /// The tables of the connection's database.
 const OURS: &str = "FROM information_schema.tables WHERE table_schema = DATABASE()";
 
-/// The end of every table's definition. By this comment a later load knows that bufferlab made the table.
+/// The end of the definition of every table that bufferlab makes. By this comment a later load recognises the table.
 const SIGNED: &str = " COMMENT = 'bufferlab'";
 
 /// The storage engine that the workloads' statements name.
@@ -131,8 +131,8 @@ fn load_tables(
         for (id, line) in lock(&shared.connections).drain(..) {
             // The connection may have ended meanwhile.
             let _ = control.query_drop(format!("KILL {id}"));
-            // After KILL, MariaDB 11.8 has kept a connection open and silent for 30 s. A writer would wait as long, so
-            // cut its socket.
+            // Also cut the socket: after KILL, MariaDB 11.8 was seen to keep a connection open for 30 s without an
+            // answer, and a writer would wait as long.
             line.cut();
         }
     };

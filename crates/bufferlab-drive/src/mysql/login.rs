@@ -1,8 +1,9 @@
 //! Logs in at a MySQL or MariaDB server: reads its greeting, starts TLS, and proves the password.
 //!
-//! Protocol: MySQL's "Connection Phase" and MariaDB's "Connecting". A password itself leaves this host only over TLS
-//! with a verified certificate, or encrypted with a key that the user named. Anything less needs the user's explicit
-//! permission. (MySQL's client: sql-common/client_authentication.cc, `caching_sha2_password_auth_client`.)
+//! Protocol: MySQL's "Connection Phase" and MariaDB's "Connecting". The password itself (instead of a proof) leaves
+//! this host only over TLS with a verified certificate, or encrypted with a key that the user named. Without these it
+//! is sent only with the user's explicit permission. (MySQL's client: sql-common/client_authentication.cc,
+//! `caching_sha2_password_auth_client`.)
 
 use std::path::Path;
 
@@ -37,9 +38,9 @@ const ALWAYS: u32 =
     LONG_PASSWORD | PROTOCOL_41 | TRANSACTIONS | SECURE_CONNECTION | MULTI_RESULTS | PLUGIN_AUTH | CONNECT_ATTRS;
 /// Capabilities that only connections for a workload's statements ask for.
 const OF_WORKLOADS: u32 = FOUND_ROWS | MULTI_STATEMENTS | PS_MULTI_RESULTS;
-/// A MariaDB that has its own capabilities does not set this bit.
+/// A MariaDB server that has capabilities of MariaDB alone does not set this bit.
 const LONG_PASSWORD: u32 = 1;
-/// An update returns the number of rows that it found, also of those that it did not change.
+/// An update returns the number of rows that it found, including rows that already had the new values.
 const FOUND_ROWS: u32 = 1 << 1;
 const CONNECT_WITH_DB: u32 = 1 << 3;
 const LOCAL_FILES: u32 = 1 << 7;
@@ -52,11 +53,12 @@ const MULTI_RESULTS: u32 = 1 << 17;
 const PS_MULTI_RESULTS: u32 = 1 << 18;
 const PLUGIN_AUTH: u32 = 1 << 19;
 const CONNECT_ATTRS: u32 = 1 << 20;
-/// MariaDB's own capability, a bit above the first 32: the server leaves out unchanged definitions of columns.
+/// A capability of MariaDB alone, in bits after the first 32: the server does not send unchanged definitions of columns
+/// again.
 const CACHE_METADATA: u32 = 1 << 4;
 
 const PROTOCOL: u8 = 10;
-/// Bytes of the longest packet that this client announces to take.
+/// Bytes of the longest packet that this client says it accepts.
 const MOST_BYTES: u32 = 4 << 20;
 const UTF8MB4_GENERAL_CI: u8 = 45;
 const UTF8_GENERAL_CI: u8 = 33;
@@ -65,7 +67,8 @@ const NONCE_BYTES: usize = 20;
 const OK: u8 = 0x00;
 const MORE_DATA: u8 = 0x01;
 const SWITCH: u8 = 0xfe;
-/// Bytes after [`MORE_DATA`]: the server remembers the password (`FAST`), or asks for the password itself (`FULL`).
+/// The byte after [`MORE_DATA`]: the server has the password in its cache (`FAST`), or asks for the password itself
+/// (`FULL`).
 const FAST: u8 = 0x03;
 const FULL: u8 = 0x04;
 const ASK_FOR_KEY: u8 = 0x02;
@@ -139,7 +142,7 @@ impl Greeting {
             // measured statements.
             charset: if is_mariadb { UTF8_GENERAL_CI } else { UTF8MB4_GENERAL_CI },
             nonce: whole_nonce(&nonce),
-            // A server may greet with any plugin; later it asks for the account's own.
+            // A server may name any plugin in its greeting, because it asks for the account's plugin later.
             plugin: Plugin::of(plugin).unwrap_or(Plugin::Native),
         })
     }
@@ -159,7 +162,7 @@ enum Plugin {
 }
 
 impl Plugin {
-    /// Returns the plugin of this name; an error for plugins that send the password itself, and for unknown ones.
+    /// Returns the plugin of this name; an error for plugins that send the password itself, and for unknown plugins.
     fn of(name: &[u8]) -> Result<Self, MysqlError> {
         match name {
             b"mysql_native_password" => Ok(Plugin::Native),
@@ -234,8 +237,8 @@ pub(super) fn login(
     wire.reply(&response(head, capabilities, target, asked, greeting.plugin, &proof))?;
     let security = target.security.clone().unwrap_or_default();
     prove(&mut wire, &security, password, greeting.plugin, greeting.nonce)?;
-    // Only control statements limit the time of sending: a load may send more than the server takes within any limit.
-    // The caller limits the time of reading.
+    // Only control sessions have a limit on the time of sending: a load may send more than a server receives within any
+    // limit. The caller limits the time of reading.
     let sent_within = within.filter(|_| asked.purpose == Purpose::Ask);
     wire.stream().set_timeouts(within, sent_within).map_err(MysqlError::from)?;
     wire.logged_in(asked.limit_bytes);
@@ -342,7 +345,7 @@ fn way(channel: Channel, is_local: bool, security: &Security) -> Result<Way<'_>,
     match channel {
         Channel::Unix => Ok(Way::Plain),
         Channel::Tls { is_verified } if is_local || is_verified || security.allow_unverified_password => Ok(Way::Plain),
-        // Over TLS a server does not take a password that is encrypted with its key.
+        // Over TLS a server does not accept a password that is encrypted with the server's key.
         Channel::Tls { .. } => Err(Refusal::unverified_password()),
         Channel::Tcp => match &security.server_public_key {
             Some(path) => Ok(Way::ByKeyOf(path)),
@@ -352,7 +355,7 @@ fn way(channel: Channel, is_local: bool, security: &Security) -> Result<Way<'_>,
     }
 }
 
-/// Sends the password itself, for which a server asks if it does not remember the password.
+/// Sends the password itself. A server asks for it if its cache does not have the password.
 fn send_password(wire: &mut Wire, security: &Security, password: &[u8], nonce: &[u8]) -> Result<(), MysqlError> {
     let channel = match wire.stream() {
         Stream::Unix(_) => Channel::Unix,

@@ -1,10 +1,10 @@
 //! A run in which another program drives the server: sysbench, tpcc-mysql, go-tpc, or any other client of MySQL's
 //! protocol.
 //!
-//! The server counts the program's transactions. The program cannot stand still, so the run samples the edges of the
-//! window while the program works. The run does not measure latencies. The program's output goes to this process's
-//! standard error, which is the run's log. The run ends the program's process group, and the program dies with this
-//! process.
+//! The server counts the program's transactions. bufferlab cannot pause the program, so the run samples the edges of
+//! the window while the program works. The run does not measure latencies. The program's output goes to this process's
+//! standard error, which is the run's log. At its end the run ends the program's process group. If this process dies,
+//! the kernel kills the program.
 
 use std::fs::File;
 use std::os::fd::AsFd;
@@ -30,7 +30,7 @@ const LOOK: Duration = Duration::from_millis(60);
 /// Time that the program gets to end on request. Then the run kills it.
 const GRACE: Duration = Duration::from_secs(5);
 
-/// The server's counters, and the one that counts the program's transactions.
+/// The server's counters, and the counter that counts the program's transactions.
 pub(super) struct ProgramCounters {
     counters: Box<dyn EngineCounters>,
     rows: &'static [(&'static str, &'static str)],
@@ -67,7 +67,8 @@ impl EngineCounters for ProgramCounters {
 struct Running<'a> {
     child: Child,
     job: &'a ProgramJob,
-    /// Whether this process has waited for the child: then its process number may belong to another process.
+    /// Whether this process has waited for the child's end. From then on the child's process ID may belong to another
+    /// process.
     reaped: bool,
 }
 
@@ -88,7 +89,7 @@ impl<'a> Running<'a> {
         unsafe {
             command.pre_exec(move || {
                 libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
-                // The parent may have ended before the child asked for the signal.
+                // Fail if the parent ended before the child asked for the signal at its parent's end.
                 if libc::getppid() as u32 == parent { Ok(()) } else { Err(std::io::ErrorKind::Interrupted.into()) }
             });
         }
@@ -112,8 +113,8 @@ impl<'a> Running<'a> {
         unsafe { libc::kill(-(self.child.id() as libc::pid_t), signal) };
     }
 
-    /// Returns true when the program has ended. It does not reap the process, so the number still names the program's
-    /// group.
+    /// Returns true when the program has ended. It does not reap the process, so the process ID still belongs to the
+    /// program's group.
     fn has_ended(&self) -> bool {
         // SAFETY: waitid(2) writes into a structure of the right type, for which any bytes are valid.
         unsafe {
@@ -242,7 +243,7 @@ mod tests {
         std::fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|stat| !stat.contains(") Z "))
     }
 
-    /// Returns the process number that a program writes into a file.
+    /// Returns the process ID that a program writes into a file.
     fn written(file: &std::path::Path) -> u32 {
         loop {
             if let Ok(pid) = std::fs::read_to_string(file).unwrap_or_default().trim().parse() {
@@ -279,7 +280,7 @@ mod tests {
     fn a_child_that_ignores_the_request_to_end_is_killed_when_its_program_has_ended_on_it() {
         let place = tempfile::tempdir().expect("a directory");
         let file = place.path().join("pid");
-        // Only the child ignores the request to end. The program writes the child's number after it has stopped
+        // Only the child ignores the request to end. The program writes the child's process ID after it has stopped
         // ignoring the request itself.
         let job = program(&format!("trap '' TERM; sleep 60 & trap - TERM; echo $! > {}; wait", file.display()));
         let mut running = Running::start(&job).expect("sh is everywhere");

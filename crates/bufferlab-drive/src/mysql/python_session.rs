@@ -16,7 +16,7 @@ use crate::tls::TlsError;
 /// `ER_CLIENT_INTERACTION_TIMEOUT`.
 const ENDS: [u16; 3] = [1053, 1927, 4031];
 
-/// A control session, outside of runs.
+/// A session of Python's at a server, for single statements outside of a workload.
 pub struct Questions {
     conn: Conn,
     limits: Limits,

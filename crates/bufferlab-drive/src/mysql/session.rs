@@ -1,4 +1,5 @@
-//! MySQL and MariaDB behind the trait [`Server`]: connects clients, fills the pool, reads the gate's counters.
+//! MySQL and MariaDB behind the trait [`Server`]: connects clients, fills the pool, and reads the counters for the
+//! warm-up's gate.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -46,7 +47,8 @@ impl Server for MysqlServer {
     type Client = MysqlClient;
     type Target = Target;
 
-    /// Time between two polls of the gate; each is a query that takes the server a few hundred microseconds.
+    /// Time between two polls of the counters for the warm-up's gate. Each poll is a query for which the server needs a
+    /// few hundred microseconds.
     const GATE_LOOK: Duration = Duration::from_millis(60);
 
     fn place(&self) -> String {

@@ -1,6 +1,6 @@
 //! The counters of a server whose tables are in another storage engine than InnoDB: `RocksDB`, Aria or `MyISAM`.
 //!
-//! InnoDB runs in such a server too, without the workload's tables: this file does not sample its counters, because the
+//! InnoDB runs in such a server too, but has none of the workload's tables. Its counters are not sampled, because the
 //! run does not affect them.
 
 use std::path::PathBuf;
@@ -14,7 +14,7 @@ use crate::failure::Failure;
 use crate::sampler::EngineCounters;
 use crate::server::storage_engine::StorageEngine;
 
-/// Statements of every connection, which the server counts for any storage engine.
+/// Status variables that count statements of all connections, for tables of any storage engine.
 const STATEMENTS: [&str; 3] = ["com_commit", "com_rollback", "questions"];
 
 /// A reader of the counters of one storage engine.

@@ -9,7 +9,7 @@ use std::time::Duration;
 use crate::server::input::await_input;
 use crate::tls::Tls;
 
-/// A stream, by the protection that its bytes have.
+/// A stream. The variants differ in how its bytes are protected.
 pub(super) enum Stream {
     /// A Unix socket, whose bytes do not leave this host.
     Unix(UnixStream),

@@ -24,7 +24,7 @@ impl Version {
     /// Parses a server's version, such as `5.7.22-log` or `10.11.6-MariaDB-0+deb12u1`.
     pub fn parse(text: &str) -> Self {
         let flavour = if text.contains("MariaDB") { Flavour::Mariadb } else { Flavour::Mysql };
-        // MariaDB before 11 may put an old MySQL's number first, for replicas that do not know a version 10.
+        // MariaDB before 11 may put an old version number of MySQL first, for replicas that do not accept a version 10.
         let plain = text.strip_prefix("5.5.5-").unwrap_or(text);
         let mut parts = plain.split(|c: char| !c.is_ascii_digit()).map(|part| part.parse().unwrap_or(0));
         let number = (parts.next().unwrap_or(0), parts.next().unwrap_or(0));

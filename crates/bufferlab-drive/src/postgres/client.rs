@@ -1,8 +1,9 @@
 //! The client trait over one connection: prepared statements, values in the binary format.
 //!
 //! With the setting `spec` one call is one round trip. With `batched` the client writes a whole batch at once with one
-//! Sync at its end, and a transaction's BEGIN travels with its first batch. Both ways the server executes the same
-//! statements in the same order. The client keeps its buffers: once they have grown, a transaction allocates nothing.
+//! Sync at its end, and sends a transaction's BEGIN with the first batch. In both cases the server executes the same
+//! statements in the same order. The client keeps its buffers, so a transaction allocates no memory once they have
+//! grown.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -22,22 +23,23 @@ use crate::dialect::{RowUse, Statements};
 use crate::failure::Failure;
 use crate::server::Sending;
 
-/// The client writes a batch in pieces of about this size. The sockets of client and server hold that many
-/// bytes, so neither waits for the other to read.
+/// The client writes a batch in pieces of about this size. The buffers of the sockets hold a piece, so neither client
+/// nor server waits for the other to read.
 const PIECE_BYTES: usize = 48 * 1024;
 /// Time between two flushes of a connection's counters while the warm-up gate polls them.
 const TELL_EVERY: Duration = Duration::from_millis(200);
 
-/// The client's own statements: name and text. A flush of counters is a separate transaction, which the server counts
-/// as a commit.
+/// The client's own statements, each with name and text. Flushing counters is a separate transaction, which the server
+/// counts as a commit.
 const BEGIN: (&str, &str) = ("begin", "BEGIN");
-/// A read-only transaction sees the data of one moment; the server never makes it wait or try again.
+/// A read-only transaction sees the data of one moment. The server never makes it wait for locks or asks to repeat it.
 const BEGIN_READ_ONLY: (&str, &str) = ("begin_read_only", "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY");
 const COMMIT: (&str, &str) = ("commit", "COMMIT");
 const ROLLBACK: (&str, &str) = ("rollback", "ROLLBACK");
 const TELL: (&str, &str) = ("tell", TELL_SQL);
-/// Makes a connection flush its counters when the statement ends. The server flushes nothing, not even commits, unless
-/// a table was scanned before. So the statement scans pg_seclabel, which is empty in every database and costs no read.
+/// Makes a connection flush its counters when the statement ends. The server flushes no counter, not even that of
+/// commits, unless the session has scanned a table. So the statement scans pg_seclabel, which is empty in every
+/// database, so that the scan reads no page.
 pub(super) const TELL_SQL: &str = "SELECT pg_stat_force_next_flush(), EXISTS (SELECT FROM pg_seclabel)";
 
 /// A client with all statements of one workload prepared.
@@ -50,7 +52,7 @@ pub struct PostgresClient {
     to_begin: Option<&'static str>,
     /// The moment of the last flush of counters; none unless the client flushes them often.
     told: Option<Instant>,
-    /// The number of transactions of all clients that belong to bufferlab and to no workload.
+    /// The number of transactions of all clients that bufferlab executes for itself, outside of the workload.
     own_commits: Arc<AtomicU64>,
     rows_returned: u64,
     round_trips: u64,
@@ -143,7 +145,8 @@ impl PostgresClient {
         Ok(())
     }
 
-    /// Flushes counters between two transactions, if the client flushes them often and the last flush is 0.2 s ago.
+    /// Flushes counters between two transactions, if the client flushes them often and the last flush was at least 0.2
+    /// s ago.
     fn tell_if_due(&mut self) -> Result<(), ClientError> {
         if self.told.is_some_and(|told| told.elapsed() >= TELL_EVERY) && self.connection.transaction() == b'I' {
             self.tell()?;
@@ -189,7 +192,7 @@ impl PostgresClient {
     fn answers(&mut self, calls: Option<(&mut Batch, Range<usize>)>, own: &[&str]) -> Result<(), PgError> {
         for name in own {
             answer(&mut self.connection, &mut |_| Ok(()))?;
-            // COMMIT rolls a failed transaction back without an error.
+            // Check the tag: COMMIT rolls a failed transaction back, and reports no error.
             if *name == COMMIT.0 && self.connection.wire.body() != b"COMMIT\0" {
                 return Err(PgError::Value(
                     "the server rolled the transaction back instead of committing it".to_owned(),
@@ -216,7 +219,8 @@ impl PostgresClient {
         Ok(())
     }
 
-    /// Executes some calls in one round trip, which also begins the transaction if the server has not begun it.
+    /// Executes some calls in one round trip. The round trip also begins the transaction if it has not begun at the
+    /// server.
     fn execute_piece(&mut self, batch: &mut Batch, calls: Range<usize>) -> Result<(), ClientError> {
         let first = usize::from(batch.statement(calls.start).0);
         let begin = self.to_begin.take();
@@ -225,7 +229,8 @@ impl PostgresClient {
             None => self.exchange(Some((&mut *batch, calls.clone())), &[]),
         };
         done.map_err(|error| {
-            // If several calls were sent, the first without an answer has failed; the message names their statements.
+            // If several calls were sent together, the message names all their statements, because any of them may have
+            // failed.
             let name = if calls.len() == 1 { self.statements[first].name.clone() } else { self.names(batch, calls) };
             client_error(&name, &error)
         })

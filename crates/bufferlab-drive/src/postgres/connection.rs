@@ -106,8 +106,8 @@ impl Connection {
         }
     }
 
-    /// Reads all messages after an error, until the server waits for a query and the connection is usable. Returns that
-    /// error, or another one that ended the connection meanwhile.
+    /// Reads all messages after an error, until the server waits for a query and the connection is usable. Returns
+    /// `error`, or the error that ended the connection meanwhile.
     pub fn recover(&mut self, error: PgError) -> PgError {
         if !error.leaves_the_connection_whole() {
             return error;

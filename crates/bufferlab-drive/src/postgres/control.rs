@@ -20,7 +20,7 @@ const READING_SILENCE: Duration = Duration::from_secs(30);
 /// The oldest major version whose server flushes counters when a client asks.
 const OLDEST_MAJOR: u32 = 15;
 
-/// A connection on which no run measures transactions.
+/// A connection outside of the measured transactions.
 pub struct Control {
     connection: Connection,
     place: String,
@@ -44,8 +44,9 @@ impl Control {
         Ok(Control { connection, place: target.place() })
     }
 
-    /// Connects to `database`, or else to the target's, for short statements that wait for no other session. If the
-    /// server is silent for 30 s, the connection ends, until [`Control::be_patient`] allows longer waits.
+    /// Connects to `database` if it is given, else to the target's database, for short statements that wait for no
+    /// other session. If the server is silent for 30 s, the connection ends, until [`Control::be_patient`] allows
+    /// longer waits.
     ///
     /// # Errors
     /// The errors of [`Control::open`].
@@ -106,7 +107,7 @@ impl Control {
         done.map_err(|error| failure(action, &self.place, &error))
     }
 
-    /// Executes statements and discards their rows; an error comes as the connection's own type.
+    /// Executes statements and discards their rows. An error has the connection's own type.
     ///
     /// # Errors
     /// The server's error.
@@ -151,9 +152,9 @@ fn major(version: &str) -> u32 {
 }
 
 /// A connection that only reads counters. It stays in one transaction as long as it lives. The server adds a
-/// transaction's pages, rows and commits to the counters when the transaction ends, so no sample adds to the next one's
-/// counters. Each statement sees the counters of its moment, and holds no snapshot afterwards that could keep dead rows
-/// alive.
+/// transaction's own pages, rows and commits to the counters only when the transaction ends, so samples do not change
+/// the counters that later samples read. Each statement reads the counters as they are at that moment. Between
+/// statements the transaction holds no snapshot, which would keep dead rows from being removed.
 pub struct Reader {
     control: Control,
 }
@@ -181,7 +182,7 @@ impl Reader {
     pub fn numbers(&mut self, name: &str) -> Result<Vec<Option<i64>>, Failure> {
         let rows = self.control.connection.execute_prepared(name).map_err(|error| {
             if error.leaves_the_connection_whole() {
-                // The transaction has failed with the statement.
+                // A failed statement has failed the transaction too: begin a new one.
                 let _ = self.control.try_execute("ROLLBACK; BEGIN READ ONLY");
             }
             failure("reading the server's counters", &self.control.place, &error)

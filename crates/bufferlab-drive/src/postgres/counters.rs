@@ -1,12 +1,13 @@
-//! Reads a server's own counters: the list of metrics, the expression for each on every version, and the query.
+//! Reads a server's own counters. This file has the list of metrics, the expression for each on every version, and the
+//! query.
 //!
 //! A sample is one query over the statistics views, prepared once. A metric that a version lacks is null with a reason
 //! in every sample. `tests/postgres_run.rs` compares the list with a real server.
 //!
-//! A server's processes keep their counts to themselves and flush them when a transaction ends, at most once a second;
-//! a query reads only flushed counts. So at the edges of a window every driver's connection flushes its counts
-//! (`pg_stat_force_next_flush`). Between the edges a sample's counts are up to a second old. The background writer
-//! flushes after each of its rounds, the checkpointer while it writes.
+//! Each process of a server collects counts in its own memory, and flushes them to shared memory when a transaction
+//! ends, at most once a second. A query reads only flushed counts. So at the edges of a window every driver's
+//! connection flushes its counts (`pg_stat_force_next_flush`). Between the edges a sample's counts are up to a second
+//! old. The background writer flushes after each of its rounds, the checkpointer while it writes.
 //!
 //! The server does not count waits. pg_stat_activity shows which connections wait at the moment of a sample, by
 //! wait_event_type. A session copies that view once in a transaction, and the reader's transaction lasts as long as the
@@ -45,8 +46,8 @@ const CLEAR_SQL: &str = "SELECT pg_stat_clear_snapshot()";
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     Counter,
-    /// A counter of which samples show the largest value so far. It could fall: a table's growth shows at once, and
-    /// blks_read counts that growth up to a second later.
+    /// A counter that could fall from one sample to the next, so samples report its largest value so far. It falls if a
+    /// table grows: the growth, which is subtracted, shows at once, but blks_read includes it up to a second later.
     Held,
     Gauge,
 }
@@ -146,11 +147,12 @@ const METRICS: &[Metric] = &[
     ("postgres_statio_idx_blks_hit", Counter, &[(15, By("t.idx_hit"))]),
 ];
 
-/// The counter of commits. Samples subtract bufferlab's own transactions from it, in which connections flush counters.
+/// The counter of commits. Samples subtract from it bufferlab's own transactions, which flush counters.
 const XACT_COMMIT: &str = "postgres_database_xact_commit";
 const FRAMES_USED: &str = "pool_frames_used";
 
-/// Columns of pg_stat_io that a sample reads in two contexts. A cell is NULL if its context has no such operation.
+/// Columns of pg_stat_io, which a sample reads from the rows of two contexts. A value is NULL if the operation does not
+/// exist in that context.
 const IO_COLUMNS: [&str; 6] = ["reads", "writes", "extends", "hits", "evictions", "reuses"];
 
 /// Returns the source of a metric on this major version of PostgreSQL.
@@ -180,9 +182,9 @@ fn growth_sql(control: &mut Control, major: u32) -> Result<Option<String>, Failu
     Ok(Some(format!("(SELECT pages - {before} AS pages, heap, idx FROM ({GROWTH}) AS sizes) AS g")))
 }
 
-/// Returns the FROM clause: the views of one version, under short names. Of pg_stat_io it takes the rows for tables and
-/// indexes, of connections' own processes and of the workers that read a table in parallel with them. The statistics of
-/// tables exclude catalogues.
+/// Returns the FROM clause: the views of one version, under short names. From pg_stat_io it takes the rows for tables
+/// and indexes, for two types of processes: those of connections, and the workers that read a table in parallel with
+/// them. The statistics of tables exclude catalogues.
 fn from_sql(major: u32, growth: Option<&str>) -> String {
     let mut sql = "FROM pg_stat_database AS d CROSS JOIN pg_stat_bgwriter AS b CROSS JOIN pg_stat_wal AS w \
         CROSS JOIN (SELECT coalesce(sum(heap_blks_read), 0) AS heap_read, coalesce(sum(heap_blks_hit), 0) AS heap_hit, \
@@ -217,8 +219,8 @@ fn from_sql(major: u32, growth: Option<&str>) -> String {
     sql
 }
 
-/// Returns the query of a sample. It has a column for each metric of this version, the used frames if `tells_frames`,
-/// and at last the time at which the counters were reset.
+/// Returns the query of a sample. It has a column for each metric of this version, then the used frames if
+/// `tells_frames`, then the time at which the counters were reset.
 fn sample_sql(major: u32, growth: Option<&str>, tells_frames: bool) -> String {
     let mut columns: Vec<String> = Vec::new();
     for metric in METRICS {
@@ -233,7 +235,7 @@ fn sample_sql(major: u32, growth: Option<&str>, tells_frames: bool) -> String {
     format!("SELECT {} {} WHERE d.datname = current_database()", columns.join(", "), from_sql(major, growth))
 }
 
-/// A reader of demand misses for the warm-up gate, cheaper than a whole sample.
+/// Reads only the demand misses, for the warm-up gate: this costs less than a whole sample.
 pub struct DemandMisses {
     reader: Reader,
     last: u64,
@@ -275,7 +277,7 @@ pub struct Counters {
     /// The largest value so far of each counter of the kind [`Kind::Held`], by its place in [`METRICS`].
     held: Vec<i64>,
     /// The time at which the server's counters were last set to zero, as the first sample read it; none before the
-    /// first sample. A server that never reset its counters gives no time.
+    /// first sample. The inner option is none for a server that never reset its counters.
     reset_us: Option<Option<i64>>,
     no_subject: Arc<str>,
 }
@@ -305,8 +307,8 @@ impl Counters {
     }
 }
 
-/// Returns the reason why no query can count used frames, or none. Creates the extension pg_buffercache, if the server
-/// offers it and the role may.
+/// Returns the reason why no query can count used frames; none if one can. Creates the extension pg_buffercache, if the
+/// server offers it and the role may.
 fn frames_untold(control: &mut Control, major: u32) -> Result<Option<String>, Failure> {
     if major < 16 {
         return Ok(Some("pg_buffercache_summary() exists from PostgreSQL 16 on".to_owned()));
@@ -329,7 +331,8 @@ fn frames_untold(control: &mut Control, major: u32) -> Result<Option<String>, Fa
 
 impl EngineCounters for Counters {
     fn read(&mut self, out: &mut Vec<Reading>) -> Result<(), Failure> {
-        // The client counts a commit after the server: a sample never subtracts more than the counter holds.
+        // The client counts a commit of its own after the server has counted it, so a sample never subtracts more than
+        // the counter's value.
         let own = self.own_commits.load(Ordering::Relaxed) as i64;
         self.reader.numbers(CLEAR)?;
         let mut values = self.reader.numbers(SAMPLE)?.into_iter();

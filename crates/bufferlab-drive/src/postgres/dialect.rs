@@ -1,13 +1,13 @@
-//! PostgreSQL's dialect of SQL: the words in which it differs from MySQL's.
+//! PostgreSQL's dialect of SQL: how to change MySQL's wording of statements for PostgreSQL.
 
 use bufferlab_workload::client::Value;
 use bufferlab_workload::plan::Plan;
 
 use crate::dialect::Dialect;
 
-/// PostgreSQL's dialect. CHAR stores texts with their blanks, so rows are as long as MySQL's. Customers' names compare
-/// by bytes, so that every engine sorts them in the same order. Settings of the session force plans, not words of the
-/// query.
+/// PostgreSQL's dialect. CHAR stores texts with trailing blanks, so rows are as long as MySQL's. Customers' names are
+/// compared by bytes, so that every engine sorts them in the same order. A plan is forced by settings of the session,
+/// not by words in the query.
 pub const DIALECT: Dialect = Dialect {
     engine: "PostgreSQL",
     folders: &["postgres", "servers", "shared"],

@@ -100,9 +100,10 @@ fn meaning(error: &PgError) -> Meaning {
         // These are serialization_failure, deadlock_detected and lock_not_available.
         "40001" | "40P01" | "55P03" => Meaning::Retry,
         "53100" => Meaning::DiskFull,
-        // For a full disk the server may also send 58030 (io_error), whose message says more than the code.
+        // For a full disk the server may also send the code 58030 (io_error); then only the message says that the disk
+        // is full.
         _ if server.message.contains("No space left on device") => Meaning::DiskFull,
-        // query_canceled: only a request to stop cancels bufferlab's own statements.
+        // query_canceled: bufferlab's own statements are cancelled only if the user asks the run to stop.
         "57014" => Meaning::Lost,
         code if code.starts_with("08") || code.starts_with("57P0") => Meaning::Lost,
         _ if !error.leaves_the_connection_whole() => Meaning::Lost,

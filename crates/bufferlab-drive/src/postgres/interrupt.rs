@@ -33,8 +33,8 @@ const HANG_UP_AFTER: Duration = Duration::from_secs(3);
 pub struct Interrupter {
     target: Target,
     connections: Mutex<(Vec<Handle>, Option<Instant>)>,
-    /// Connections without long statements. The interrupter ends them together with the interrupted ones, but does not
-    /// ask the server to interrupt them.
+    /// Connections without long statements. The interrupter ends them together with the interrupted connections, but
+    /// does not ask the server to interrupt their statements.
     watching: Vec<HangUp>,
 }
 
@@ -44,8 +44,8 @@ impl Interrupter {
         Interrupter { target: target.clone(), connections: Mutex::default(), watching: Vec::new() }
     }
 
-    /// Adds connections that end together with the interrupted ones, so that no thread waits on them for a frozen
-    /// server.
+    /// Adds connections that end together with the interrupted connections, so that no thread waits for ever on them
+    /// for a frozen server.
     #[must_use]
     pub fn with_watching(mut self, watching: Vec<HangUp>) -> Self {
         self.watching = watching;
@@ -62,8 +62,8 @@ impl Interrupter {
         lock(&self.connections).0.push(handle);
     }
 
-    /// Interrupts the running statements of the interrupter's connections. From 3 s after the first call on, it ends
-    /// the connections instead. Ignores a connection that executes nothing or is gone.
+    /// Interrupts the running statements of the interrupter's connections. If 3 s have passed since the first call, it
+    /// ends the connections instead. Ignores a connection that executes no statement or has ended.
     pub fn interrupt(&self) {
         let (handles, first) = {
             let mut connections = lock(&self.connections);
@@ -78,7 +78,7 @@ impl Interrupter {
             if hang_up {
                 (handle.hang_up)();
             } else if self.cancel(handle).is_err() {
-                // A server that refuses one request refuses the others, too.
+                // A server that refuses one request to cancel refuses the other requests, too.
                 break;
             }
         }

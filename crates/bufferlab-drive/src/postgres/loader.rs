@@ -1,10 +1,11 @@
 //! Loads a database of a PostgreSQL server: a workload's tables by COPY, several at a time, then a script's setup
 //! section.
 //!
-//! With any number of threads, one connection writes each table in the order of its primary key. So the table's pages
-//! are packed, and the same rows lie in the same places every time. One transaction empties the table, then makes its
-//! rows and its indexes. So the server may write rows as frozen, and no later reader has to mark them. If its wal_level
-//! is minimal, it also leaves the rows out of its log. The caller of the load executes VACUUM and ANALYZE.
+//! With any number of threads, each table is written by only one connection, in the order of the primary key. So the
+//! table's pages are packed, and each load puts a row into the same place. The same transaction truncates the table,
+//! and then writes its rows and builds its indexes. So the server may write rows as frozen, and later readers need not
+//! set hints in them. If its wal_level is minimal, the server also leaves the rows out of its log. The caller of the
+//! load executes VACUUM and ANALYZE.
 
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;

@@ -12,9 +12,9 @@ use crate::failure::Failure;
 use crate::plan;
 
 /// The settings for workloads without a forced plan. Their statements find rows by keys, and each statement has an
-/// index for that. With slightly old statistics the planner would scan a small table instead, and change the plan in
-/// the middle of a window. With these settings it plans each statement once, through the index, and the only join is a
-/// loop of look-ups.
+/// index for that. Without the settings and with slightly old statistics, the planner would scan a small table instead,
+/// and change the plan in the middle of a window. With the settings it plans each statement once, with an index scan,
+/// and the only join is a nested loop.
 const BY_INDEX: &str = "SET plan_cache_mode = force_generic_plan; SET enable_seqscan = off; SET enable_bitmapscan = off; \
     SET enable_hashjoin = off; SET enable_mergejoin = off; SET jit = off";
 
@@ -23,9 +23,9 @@ pub fn session_sql(workload: &mut dyn Workload) -> &'static str {
     workload.forced_plan().map_or(BY_INDEX, |plan| forcing(plan.asked))
 }
 
-/// Returns the settings that make the planner take a plan. They exclude parallel workers, so that plans differ only in
-/// the way to find rows. They also exclude just-in-time compilation, which the huge estimated cost of a disabled plan
-/// would start in some plans.
+/// Returns the settings that make the planner take a plan. They switch parallel workers off, so that plans differ only
+/// in how they find rows. They also switch just-in-time compilation off, because the huge estimated cost of a disabled
+/// plan would start it for some plans.
 fn forcing(plan: Plan) -> &'static str {
     match plan {
         Plan::IndexScan => {

@@ -15,14 +15,15 @@ use crate::server::patience::{Patience, is_a_step, was_ended};
 use crate::server::python_session::{CLOSED, CLOSED_IN_LOGIN, Kind, Limits, Table, Unanswered, is_out_of_reach};
 use crate::server::target::Target;
 
-/// A control session, outside of runs.
+/// A session of Python's at a server, for single statements outside of a workload.
 pub struct Questions {
     connection: Connection,
     limits: Limits,
     may_go_on: fn() -> bool,
     /// The statements executed so far, each with the name under which it is prepared, if it is.
     asked: HashMap<Vec<u8>, Option<String>>,
-    /// The number of names used so far. The session uses no name twice, even if the statement of that name failed.
+    /// The number of names used so far. The session never uses a name again, even if the statement with that name
+    /// failed.
     named: usize,
 }
 
@@ -79,8 +80,8 @@ impl Questions {
 
     /// Asks the server to prepare the statement, unless it is prepared; returns the name of the prepared statement.
     ///
-    /// Only a statement that is executed again gets a name: one that is executed once leaves nothing in the server's
-    /// session, which a pooler may give to others.
+    /// A statement gets a name only when it is executed a second time. So a statement that is executed once leaves
+    /// nothing in the server's session, which a pooler may give to other clients.
     fn name(&mut self, sql: &[u8]) -> Result<String, PgError> {
         let text = std::str::from_utf8(sql).map_err(|_| PgError::Value("a statement is no UTF-8".to_owned()))?;
         let name = match self.asked.get(sql) {

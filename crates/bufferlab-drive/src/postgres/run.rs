@@ -36,8 +36,8 @@ pub fn run(job: &Run, sink: &dyn Sink, cancelled: &AtomicBool) -> Result<Finishe
     let (sampling, gate) = (Control::open_to_read(&job.target)?, Control::open_to_read(&job.target)?);
     let watching = [&control, &sampling, &gate].map(|control| Ok(control.handle()?.hang_up));
     let watching = watching.into_iter().collect::<Result<Vec<_>, Failure>>()?;
-    // The page trace leaves these connections out: they stay in one transaction, so the server never counts their
-    // accesses.
+    // The page trace leaves these connections out. Each stays in one transaction, so the server does not count their
+    // accesses either.
     let uncounted = [&sampling, &gate].map(|control| Ok(control.handle()?.process_id as u32));
     let uncounted = uncounted.into_iter().collect::<Result<Vec<_>, Failure>>()?;
     let counters = Counters::new(sampling, Arc::clone(&own_commits))?;

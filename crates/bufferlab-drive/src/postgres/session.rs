@@ -1,4 +1,5 @@
-//! PostgreSQL behind the trait [`Server`]: connects clients, fills the pool, reads the gate's counters.
+//! PostgreSQL behind the trait [`Server`]: connects clients, fills the pool, and reads the counters for the warm-up's
+//! gate.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64};
@@ -41,8 +42,8 @@ impl Server for PostgresServer {
     type Client = PostgresClient;
     type Target = Target;
 
-    /// Time between two polls of the gate. Connections flush their counters every 200 ms meanwhile, so polling more
-    /// often would find the same counts.
+    /// Time between two polls of the counters for the warm-up's gate. Connections flush their counters only every 200
+    /// ms, so polling more often would find the same counts.
     const GATE_LOOK: Duration = Duration::from_millis(250);
 
     fn place(&self) -> String {

@@ -1,8 +1,8 @@
 //! Begins a session: the socket, the password's proof, and the server's greeting.
 //!
-//! The library `postgres-protocol` makes messages to the server and does SCRAM, which binds to the server's certificate
-//! over TLS. A session has the same settings on every server, however it is configured. The client asks for TLS as
-//! libpq does (PostgreSQL's documentation, "SSL Session Encryption").
+//! The library `postgres-protocol` makes the messages to the server and does SCRAM; over TLS the proof is bound to the
+//! server's certificate. A session has the same settings on every server, however the server is configured. The client
+//! asks for TLS as libpq does (PostgreSQL's documentation, "SSL Session Encryption").
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
@@ -25,7 +25,7 @@ use crate::server::target::{Place, Target};
 use crate::server::unix::connect_within;
 use crate::tls::{TlsClient, TlsError};
 
-/// Longest time that connecting a socket may take.
+/// The longest time for connecting a socket.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// Time that a silent server gets to answer a new connection.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
@@ -36,8 +36,8 @@ const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(30);
 const NO_SUCH_LINE: &str = "28000";
 
 /// The settings of every session: dates are UTC, texts are UTF-8, a statement sees all commits before its beginning.
-/// The server must not end a session that waits between two measured parts. It looks for names only in pg_catalog and
-/// public: a search path of the role or the database could put another user's functions and tables first.
+/// The server must not end a session that waits between two measured parts. Names are sought only in pg_catalog and
+/// public: the search path of the role or of the database could find another user's functions and tables first.
 pub(super) const SESSION: [(&str, &str); 7] = [
     ("search_path", "public"),
     ("application_name", "bufferlab"),
@@ -71,7 +71,7 @@ pub fn connect_to(target: &Target, database: &str, silence: Silence, timeout: Du
         }
         error => failure("connecting to the server", &place, &error),
     };
-    // A login waits for no other session, so the client gives up a server that falls silent during it.
+    // A login does not wait for other sessions, so the client gives up if the server is silent during the login.
     let start = |transport| {
         Wire::new(transport, Silence::Fatal, timeout)
             .and_then(|wire| Connection::start(wire, target, database, &SESSION))
@@ -92,7 +92,7 @@ pub(super) fn logged_in(
     let may_go_on =
         first.is_secured() && target.security.as_ref().is_some_and(|security| security.mode == SslMode::Prefer);
     match start(first) {
-        // As libpq does with `prefer`: pg_hba.conf may allow without TLS a login that it refuses with TLS
+        // Do as libpq does with `prefer`: pg_hba.conf may allow a login without TLS that it refuses with TLS
         // (fe-connect.c, `connection_failed`).
         Err(error) if may_go_on && error.code() == NO_SUCH_LINE => start(transport(target)?),
         started => started,
@@ -106,7 +106,7 @@ pub(super) fn logged_in(
 /// mode requires it, or fails the mode's checks of its certificate.
 pub(super) fn secured(target: &Target, patience: Patience) -> Result<Box<dyn Transport>, PgError> {
     let (Place::Tcp { host, .. }, Some(security)) = (&target.place, &target.security) else {
-        // A Unix socket has no TLS in any mode, as with libpq.
+        // A connection through a Unix socket has no TLS, whichever mode is asked for, as with libpq.
         return Ok(transport(target)?);
     };
     let Some(client) = TlsClient::of(security, host).map_err(PgError::Refused)? else { return Ok(transport(target)?) };
@@ -128,7 +128,8 @@ pub(super) fn secured(target: &Target, patience: Patience) -> Result<Box<dyn Tra
     }
 }
 
-/// Reads exactly one byte: bytes that come with it could be an attacker's (CVE-2021-23222), and TLS must not take them.
+/// Reads exactly one byte. Further bytes that come with it could be an attacker's (CVE-2021-23222), so they must stay
+/// in the socket until TLS reads them.
 fn first_byte(socket: &mut TcpStream, patience: Patience) -> Result<[u8; 1], std::io::Error> {
     let mut byte = [0];
     loop {
@@ -181,7 +182,7 @@ fn answers(target: &Target) -> bool {
         let mut stream = transport(target)?;
         stream.set_timeout(ANSWER_TIMEOUT)?;
         let mut request = BytesMut::new();
-        // Ask whether the server has TLS, the one question that it answers without a password.
+        // Ask whether the server has TLS: it answers this question without a password.
         frontend::ssl_request(&mut request);
         stream.write_all(&request)?;
         stream.read(&mut [0])
@@ -237,14 +238,14 @@ impl Connection {
             }
             method => return Err(PgError::Refused(Refusal::other_method(method))),
         }
-        // After this one proof the server must accept the login.
+        // After this proof the server must accept the login; it may not ask for another one.
         self.expect(b'R')?;
         if Body(self.wire.body()).int()? == 0 { Ok(()) } else { Err(unexpected(b'R')) }
     }
 
     /// Proves the password by SCRAM. Over TLS the proof is bound to the server's certificate (RFC 5802, section 6): an
-    /// attacker between client and server, who has another certificate, learns nothing. Nor can the attacker pretend
-    /// that the server does not support binding.
+    /// attacker between client and server, who has another certificate, cannot use the proof. Nor can the attacker
+    /// pretend that the server does not support binding.
     fn prove_by_scram(&mut self, password: &[u8], mechanisms: &[String]) -> Result<(), PgError> {
         let offers = |name: &str| mechanisms.iter().any(|offered| offered == name);
         let (mechanism, binding) = match self.wire.endpoint() {

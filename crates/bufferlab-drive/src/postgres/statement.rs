@@ -22,7 +22,7 @@ pub(super) struct Prepared {
     pub described: Described,
 }
 
-/// Prepares the statement at the place `at` of a list. Its names at the server are s0, s1 and so on.
+/// Prepares the statement at position `at` of a list. The statements' names at the server are s0, s1 and so on.
 pub(super) fn prepare(
     connection: &mut Connection,
     list: &Statements,
@@ -59,8 +59,8 @@ pub(super) fn prepare(
     Ok(Prepared { name: spec.name.to_string(), id, described })
 }
 
-/// Appends the messages that bind and execute one call. Rows that the workload ignores come as text, because every type
-/// has a text form.
+/// Appends the messages that bind and execute one call. If the workload ignores rows, the server sends them as text,
+/// because every type has a text form.
 pub(super) fn bind_call(
     statement: &Prepared,
     batch: &Batch,
@@ -114,7 +114,7 @@ pub(super) fn answer(
                 connection.refuse_copy()?;
                 return Err(PgError::Value("the statement reads rows from the client, which has no data".to_owned()));
             }
-            // The end of binding, or data of COPY TO STDOUT.
+            // Ignore the end of binding, and data of COPY TO STDOUT.
             b'2' | b'H' | b'd' | b'c' => {}
             tag => {
                 let what = format!("a message {:?} in the answer to a statement", char::from(tag));

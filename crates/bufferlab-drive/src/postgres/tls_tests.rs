@@ -1,5 +1,5 @@
-//! Tests of connections over TLS to servers that the tests play: modes, SCRAM's binding to the certificate, and
-//! refusals.
+//! Tests of connections over TLS: modes, SCRAM's binding to the certificate, and refusals. The tests themselves act as
+//! the servers.
 
 use super::super::connection::tests::{error, welcome};
 use super::super::wire::tests::message;
@@ -55,7 +55,7 @@ fn proof(stream: &mut impl Read) -> Vec<u8> {
 }
 
 fn send(stream: &mut impl Write, bytes: &[u8]) {
-    // A client that has refused the server may have left.
+    // A client that has refused the server may have closed the connection.
     let _ = stream.write_all(bytes).and_then(|()| stream.flush());
 }
 
@@ -140,7 +140,7 @@ fn certificates_and_answers_that_are_refused() {
     let refused = said(connect(&target(address.port(), ours.security(VERIFY)), Silence::Fatal));
     assert!(refused.contains("the server's certificate is not signed by a certificate of"), "{refused}");
     server.join().expect("no panic");
-    // After the answer "S" only TLS may come: other bytes could be those of an attacker on the way.
+    // After the answer "S" only TLS may follow: other bytes could come from an attacker between client and server.
     let injected = [b"S", &welcome()[..]].concat();
     for (byte, expected) in [
         (b"N".to_vec(), "the server does not offer TLS, and sslmode=verify-full requires it"),

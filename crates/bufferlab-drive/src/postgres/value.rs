@@ -2,7 +2,7 @@
 //!
 //! The binary formats follow PostgreSQL's src/backend/utils/adt (numeric.c: numeric_send; timestamp.c; int.c). A
 //! NUMERIC becomes an integer in units of its last digit, by its column's scale: 12.50 is 1250. Times are microseconds
-//! since 1970, and a DATE is days since 1970. Only errors allocate.
+//! since 1970, and a DATE is days since 1970. Only errors allocate memory.
 
 use std::fmt::Write;
 

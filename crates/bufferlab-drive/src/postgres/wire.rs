@@ -1,7 +1,8 @@
 //! A connection's bytes: a socket, bytes to write to it, and messages read from it.
 //!
-//! It is synchronous, with buffers that grow to their largest use and stay. Reading and writing never wait for ever:
-//! after [`SILENCE`] without a byte the maker of the connection decides whether the server still works.
+//! Reads and writes are synchronous, and buffers keep the largest size that they needed. No read or write waits for
+//! ever: after [`SILENCE`] without a byte, the connection's rule for silence decides whether the connection counts as
+//! lost.
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpStream};
@@ -23,10 +24,11 @@ pub const SILENCE: Duration = Duration::from_secs(60);
 
 const FIRST_INPUT_BYTES: usize = 16 * 1024;
 const FIRST_OUTPUT_BYTES: usize = 16 * 1024;
-/// The most bytes of a message during the login, and (`LIMIT_BYTES`) after it: no workload reads rows near 256 MiB.
+/// The most bytes of a message during the login, then (`LIMIT_BYTES`) after the login. No workload reads rows of nearly
+/// 256 MiB.
 const LOGIN_LIMIT_BYTES: usize = 64 * 1024;
 const LIMIT_BYTES: usize = 256 << 20;
-/// The most notices and settings of a login. A server of today reports 15 settings.
+/// The most notices and settings that a server may send during a login. Today's servers send 15 settings.
 pub(super) const LOGIN_MESSAGES: usize = 1_000;
 
 /// A socket, or a test's replacement for one.
@@ -49,7 +51,7 @@ pub trait Transport: Read + Write + Send {
     /// Waits for input, on sockets whose blocking read would wake up twice for one message. The caller must read next.
     fn await_input(&self) {}
 
-    /// Returns the hash of the server's certificate to which a login over TLS binds; none if there is none.
+    /// Returns the hash of the server's certificate, to which a login over TLS is bound; none if it has no such hash.
     fn endpoint(&self) -> Option<&[u8]> {
         None
     }
@@ -180,7 +182,7 @@ impl Wire {
             unread: 0..0,
             body: 0..0,
             limit: LOGIN_LIMIT_BYTES,
-            // A login has to end at some time, however slowly the server sends.
+            // Limit the whole login, because a server could also send its messages very slowly.
             patience: Some(Patience::of(timeout)),
         })
     }
@@ -210,7 +212,7 @@ impl Wire {
         self.limit = limit_bytes;
     }
 
-    /// Returns the hash of the server's certificate to which a login over TLS binds; none if there is none.
+    /// Returns the hash of the server's certificate, to which a login over TLS is bound; none if it has no such hash.
     pub fn endpoint(&self) -> Option<&[u8]> {
         self.transport.endpoint()
     }
@@ -245,7 +247,7 @@ impl Wire {
         written
     }
 
-    /// Writes the bytes in `out`, and after them these bytes, which it does not copy.
+    /// Writes the bytes in `out`, and then `bytes`, which it does not copy.
     ///
     /// # Errors
     /// The errors of [`Wire::flush`].
@@ -268,8 +270,8 @@ impl Wire {
         Ok(())
     }
 
-    /// Returns the server's last message, or else `error`. A server says why it ends before it hangs up, and a client
-    /// that only writes would miss it.
+    /// Returns the server's last message, or else `error`. A server sends the reason of its end before it closes the
+    /// connection, and a client that only writes would not read that message.
     fn last_words(&mut self, error: PgError) -> PgError {
         while self.has_input() {
             match self.read() {
@@ -334,7 +336,8 @@ impl Wire {
             self.unread = 0..self.unread.len();
         }
         if self.unread.end == self.input.len() {
-            // Read a message as it comes, so that memory grows with the bytes sent and not with the length announced.
+            // Grow the buffer as bytes come, so that memory grows with the bytes that a server sends and not with the
+            // length that it announces.
             self.input.resize(2 * self.input.len(), 0);
         }
         loop {
@@ -381,7 +384,7 @@ fn is_silence(error: &io::Error) -> bool {
 }
 
 impl Drop for Wire {
-    /// Sends the server the message that ends the connection, if it still listens.
+    /// Sends the message that ends the connection, and ignores a server that no longer listens.
     fn drop(&mut self) {
         let _ = self.transport.set_timeout(Duration::from_millis(100));
         let _ = self.transport.write(b"X\0\0\0\x04");
@@ -395,7 +398,7 @@ pub(super) mod tests {
 
     use super::*;
 
-    /// One act of a scripted server: it sends bytes, or it stays silent.
+    /// One step of a scripted server: it sends bytes, or it stays silent.
     pub enum Cue {
         Bytes(Vec<u8>),
         Silence,

@@ -1,5 +1,5 @@
-//! Makes a file for runs that read one. Its bytes are random numbers of a seed, which no device and no file system can
-//! compress.
+//! Makes a file for runs that read a file. Its bytes are random numbers drawn from a seed, so that no device and no
+//! file system can compress them.
 //!
 //! Every MiB has a separate stream of random numbers, so that the same seed gives the same bytes on every host.
 
@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use crate::failure::{Failure, FailureKind};
 use crate::loaded::LoadProgress;
 
-/// The version of the bytes: raise it when the bytes of a seed change.
+/// The version of the generator: raise it when a seed no longer gives the same bytes.
 pub const VERSION: u32 = 1;
 
 const CHUNK_BYTES: u64 = 1 << 20;

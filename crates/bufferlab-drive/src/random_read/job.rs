@@ -1,4 +1,4 @@
-//! The job of a run that reads a file, in the core's types.
+//! The job of a run that reads a file, as types of Rust.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -18,7 +18,7 @@ pub const DEEPEST_QUEUE: usize = 256;
 /// Most threads that read.
 pub const MOST_THREADS: usize = 64;
 
-/// The way of bytes from the file into memory.
+/// How bytes get from the file into memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum IoMode {
@@ -52,7 +52,7 @@ pub enum Backend {
     Threads,
 }
 
-/// The order of the offsets that the reads have in the file.
+/// The order of the reads' offsets in the file.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Order {
@@ -129,7 +129,7 @@ pub struct Run {
     pub range_bytes: u64,
     /// Files that hold the data of `path`, if that is a loop device. A cold run drops their cached pages, too.
     pub below: Vec<PathBuf>,
-    /// The way of bytes from the file into memory.
+    /// How bytes get from the file into memory.
     pub io_mode: IoMode,
     /// Whether readers advise the kernel that reads are random (`POSIX_FADV_RANDOM`).
     pub advise_random: bool,
@@ -137,11 +137,12 @@ pub struct Run {
     pub cache: Cache,
     /// The interface over which readers ask the kernel to read.
     pub backend: Backend,
-    /// The device's read-ahead, if known. Without read-ahead, a buffered read asks the device for page after page.
+    /// The device's read-ahead in KiB, if known. If it is zero, a buffered read requests its pages from the device one
+    /// by one.
     pub read_ahead_kib: Option<u64>,
     /// The settings of the reads.
     pub reads: Reads,
-    /// Limits of the reads before the window, which do not count.
+    /// The limit of the warm-up: of the reads before the window, which no result counts.
     pub warm_up: Limit,
     /// The limit of the measured window.
     pub measure: Limit,

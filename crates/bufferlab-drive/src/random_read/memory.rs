@@ -1,4 +1,4 @@
-//! Memory for reads: page-aligned buffers that a reader makes once, and mappings of a file.
+//! Memory for reads: page-aligned buffers, which a reader allocates once, and mappings of a file.
 
 use std::fs::File;
 use std::io;
@@ -65,8 +65,8 @@ impl Buffers {
 
 /// A file's bytes as read-only memory.
 ///
-/// If the file becomes shorter meanwhile, or its device fails, touching the mapping raises SIGBUS, which ends the
-/// process. Readers check the file's size before they read a mapping, and the parent process reports the signal.
+/// If the file becomes shorter while it is mapped, or its device fails, touching the mapping raises SIGBUS, which ends
+/// the process. Readers check the file's size before they read a mapping, and the parent process reports the signal.
 pub(super) struct Mapping {
     memory: Mapped,
 }

@@ -21,9 +21,9 @@ pub struct Offsets {
 #[derive(Clone, Debug)]
 enum Drawing {
     Uniform,
-    /// Places in the order of the range, of which this is the next one.
+    /// Places in their order in the range. The number is that of the next place.
     Sequential(u64),
-    /// The distribution of ranks, and the place of each rank in the range.
+    /// A distribution of ranks by Zipf's law, and a permutation that gives each rank a place in the range.
     Zipf(Zipf, Box<Permutation>),
 }
 

@@ -17,8 +17,8 @@ use crate::storage::storage_read_bytes;
 /// From linux/fs.h: `_IO(0x12, 97)` flushes the buffer cache; `_IO(0x12, 104)` returns the size of the logical block.
 const BLKFLSBUF: libc::c_ulong = 0x1261;
 const BLKSSZGET: libc::c_ulong = 0x1268;
-/// The number of tries to drop pages: a processor core may still hold some pages for itself, and release them a moment
-/// later.
+/// The number of tries to drop pages. The first may fail for some pages, because the kernel keeps lists of pages per
+/// processor core and empties them only a moment later.
 const TRIES_TO_DROP: u32 = 8;
 
 /// The file or block device of a run.
@@ -34,7 +34,7 @@ pub(super) struct OpenedFile {
     /// Whether mincore(2) is exact for this user. For other users' files it reports all pages as resident.
     may_look: bool,
     as_opened: (u64, i64, i64),
-    /// The alignment of direct I/O in bytes, which offsets and sizes must be multiples of, if known.
+    /// The alignment of direct I/O in bytes, if known: offsets and sizes must be multiples of it.
     pub direct_alignment_bytes: Option<u64>,
 }
 
@@ -263,7 +263,7 @@ fn open_direct(path: &Path) -> Result<File, Failure> {
     })
 }
 
-/// Returns the alignment of direct I/O in bytes, which offsets and sizes must be multiples of. For a block device it is
+/// Returns the alignment of direct I/O in bytes: offsets and sizes must be multiples of it. For a block device it is
 /// the logical block; for a file, statx reports it (Linux 6.1 and later).
 fn direct_alignment(file: &File, is_block: bool) -> Option<u64> {
     if is_block {

@@ -44,8 +44,8 @@ impl PageSet {
 }
 
 /// Returns the number of pages that reads miss in a cache that is empty at first and keeps every page. `done` has each
-/// reader's offsets, as they were before its first read, and its number of reads. The order in which readers read does
-/// not matter.
+/// reader's offsets, as they were before its first read, and its number of reads. The order in which the readers take
+/// turns does not matter.
 pub fn first_touched(done: &[(Offsets, u64)], io_size_bytes: u64, range_bytes: u64) -> u64 {
     let mut cached = PageSet::empty(range_bytes);
     let mut missing = 0;
@@ -65,7 +65,7 @@ mod tests {
     use super::super::job::{Order, Reads};
     use super::*;
 
-    /// Returns the pages of a read, by looking at each of its bytes.
+    /// Returns the pages of a read, computed naively from each of its bytes.
     fn naive(offset: u64, bytes: u64) -> BTreeSet<u64> {
         (offset..offset + bytes).map(|byte| byte / PAGE_BYTES).collect()
     }

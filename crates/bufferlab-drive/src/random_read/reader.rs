@@ -1,8 +1,9 @@
-//! One reader of a file: takes offsets while its part of the run lasts, counts and times its reads, and answers the
+//! One reader of a file. It takes offsets while its part of the run lasts, counts and times its reads, and answers the
 //! sampler through the scoreboard.
 //!
 //! The loops of `uring` and `calls` ask the reader for the next offset, and report each completed read. A read
-//! allocates nothing, and the clock is read once for a whole round of completed reads.
+//! allocates no memory, and the clock is read only once for each round, that is, for all reads that have completed
+//! together.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -131,7 +132,7 @@ impl<'a> Reader<'a> {
         self.shared.board.tell(self.index, question, &mut given);
     }
 
-    /// Hands the last counts over and ends the reader. Returns the number of reads that it began.
+    /// Writes the last counts to the scoreboard and ends the reader. Returns the number of reads that the reader began.
     pub fn leave(mut self) -> u64 {
         self.tell(None);
         self.begun

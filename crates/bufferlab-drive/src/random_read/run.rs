@@ -1,8 +1,8 @@
 //! Does a run that reads a file: opens the file, reads to warm up, brings the page cache into the job's state, and
 //! measures a window. At the edges of the window all readers stand still.
 //!
-//! After the window's end edge the run computes the expected cost of the window's offsets, and sends it as further rows
-//! of both edges. So neither the window's time nor its processor time contains that work.
+//! After the window's end edge the run computes the expected cost of the window's reads from their offsets, and sends
+//! it as further rows of both edges. So neither the window's time nor its processor time contains that work.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64};
@@ -77,7 +77,7 @@ fn backend(job: &Run) -> Result<(Backend, Option<String>), Failure> {
     }
 }
 
-/// A reader of a file's only counter, its size in bytes.
+/// The "engine's" counters of a file: only its size in bytes.
 struct Size(u64);
 
 impl EngineCounters for Size {
@@ -87,14 +87,14 @@ impl EngineCounters for Size {
     }
 }
 
-/// A sink that passes events on and remembers the times of the edges.
+/// A sink that passes events on to another sink and remembers the times of the edges.
 struct EdgeTimes<'a> {
     sink: &'a dyn Sink,
     times: Mutex<[f64; 2]>,
 }
 
 impl EdgeTimes<'_> {
-    /// Sends further rows of an edge that has already been sampled.
+    /// Sends further rows of a sample at an edge of the window, after the sample itself.
     fn add(&self, edge: Edge, values: Vec<Reading>) {
         let times = *lock(&self.times);
         let t_s = times[usize::from(edge == Edge::End)];
@@ -150,8 +150,8 @@ fn measure(
     Ok(finished)
 }
 
-/// Returns further rows for both edges: the expected cost, computed from the window's offsets, and the number of pages
-/// in the page cache.
+/// Returns further rows for both edges: the expected cost (requests, pages), computed from the window's offsets, and
+/// the number of the file's pages in the page cache.
 fn must_have_cost(job: &Run, window: &PartOver, resident: [Option<u64>; 2]) -> [Vec<Reading>; 2] {
     let no_subject = Arc::from("");
     let missing = |metric, reason: &str| Reading::missing(PROBE, metric, &no_subject, &Arc::from(reason));

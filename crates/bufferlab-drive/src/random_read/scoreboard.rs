@@ -16,7 +16,7 @@ use crate::sampler::Telling;
 pub(super) const READ: &str = "read";
 const PROBE: &str = "engine";
 
-/// The counts of all readers of a run, and the number of the sampler's last question: its request for counts.
+/// The counts of all readers of a run, and the number of the sampler's last request for counts (its "question").
 pub(super) struct Scoreboard {
     asked: AtomicU64,
     /// The number of reads that each reader has completed so far in the run.
@@ -36,11 +36,12 @@ struct Told {
     /// Latencies in the window, of all readers together.
     window: Latency,
     nothing: Latency,
-    /// The number of the last question that each reader has answered; none while the reader stands still.
+    /// The number of the sampler's last question that each reader has answered; none while the reader is idle.
     answered: Vec<Option<u64>>,
 }
 
-/// A reader's hand-over: totals since the run's start, and latencies and processor time since the last hand-over.
+/// The numbers that a reader hands over: totals since the run's start, and latencies and processor time since its last
+/// hand-over.
 pub(super) struct HandOver<'a> {
     pub reads: u64,
     pub pages: u64,
@@ -69,8 +70,8 @@ impl Scoreboard {
         }
     }
 
-    /// Returns the number of the last question. This is one relaxed load, because readers call it after every round of
-    /// completed reads.
+    /// Returns the number of the sampler's last question. This is one relaxed load, because readers call it after every
+    /// round of completed reads.
     #[inline]
     pub fn question(&self) -> u64 {
         self.asked.load(Ordering::Relaxed)
@@ -82,7 +83,8 @@ impl Scoreboard {
         self.reads[reader].set(reads);
     }
 
-    /// Returns a reader's numbers of reads and of pages so far, with which its next part of the run begins.
+    /// Returns a reader's numbers of reads and of pages so far. In the next part of the run the reader goes on counting
+    /// from them.
     pub fn counted(&self, reader: usize) -> (u64, u64) {
         let told = lock(&self.told);
         (told.reads[reader], told.pages[reader])
@@ -101,7 +103,8 @@ impl Scoreboard {
         told.window.clear();
     }
 
-    /// Adds a reader's hand-over as its answer to `question`. Without a question the reader is idle from now on.
+    /// Adds the numbers that a reader hands over, as the reader's answer to `question`. Without a question, marks the
+    /// reader as idle.
     pub fn tell(&self, reader: usize, question: Option<u64>, given: &mut HandOver<'_>) {
         self.cpu_ns.fetch_add(given.cpu_ns, Ordering::Relaxed);
         self.count(reader, given.reads);

@@ -1,7 +1,7 @@
-//! A part of a run that reads a file: prepares readers, starts all of them at once, and waits for them.
+//! Runs a part of a run that reads a file: prepares readers, starts all of them at once, and waits for them.
 //!
 //! It makes rings, buffers and mappings before the part begins, and frees them after the part's end, so that the part's
-//! time contains only reads. The readers stand still during the call of `before`.
+//! time contains only reads. While the function `before` runs, no reader reads.
 
 use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -169,7 +169,8 @@ impl Readers<'_> {
         let (mut way, registered) = match made {
             Ok(way) => way,
             Err(failure) => {
-                // The caller that waits for the readers gets the failure; it may have stopped waiting.
+                // Send the failure to the caller that waits for the readers. Ignore an error: the caller may have
+                // stopped waiting.
                 let _ = ready.send(Err(failure));
                 return Ok(0);
             }

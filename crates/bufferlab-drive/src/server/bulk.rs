@@ -1,9 +1,9 @@
-//! Loads several tables at a time: shares tables out among threads, makes rows into chunks of text, and reports
+//! Loads several tables at a time: distributes tables over threads, encodes rows as chunks of text, and reports
 //! progress.
 //!
-//! With any number of threads, one connection writes each table in the order of its primary key, so the same rows lie
-//! in the same places every time. Meanwhile another thread generates and encodes the table's rows, up to 8 chunks
-//! ahead.
+//! With any number of threads, each table is written by only one connection, in the order of the primary key, so each
+//! load puts a row into the same place. At the same time another thread generates and encodes the table's rows, up to 8
+//! chunks ahead of the connection.
 
 use std::ops::Range;
 use std::sync::Mutex;
@@ -27,7 +27,7 @@ const TICK: Duration = Duration::from_millis(20);
 /// Time between two requests to interrupt a statement.
 pub(super) const ASK_AGAIN: Duration = Duration::from_millis(500);
 
-/// A chunk of rows on their way to the server.
+/// A chunk of encoded rows for the server.
 pub struct Chunk {
     /// The rows as text, in the form that the load's statement takes.
     pub text: Vec<u8>,
@@ -38,8 +38,8 @@ pub struct Chunk {
 /// Tables that were written: the index of each in the population, and its number of rows.
 pub type Written = Vec<(usize, u64)>;
 
-/// The work of one thread. It gets a function that returns the index of the next table; it writes that table and
-/// repeats, until the function returns none.
+/// The work of one thread. Its argument is a function that returns the index of the next table. The work writes that
+/// table and repeats, until the function returns none.
 pub type WriteTables<'a> = dyn Fn(&mut dyn FnMut() -> Option<usize>) -> Result<Written, Failure> + Sync + 'a;
 
 /// The state that the threads of a load share.
@@ -113,7 +113,8 @@ impl<'a> Bulk<'a> {
         })
     }
 
-    /// Reports progress until every writer has ended; passes a cancellation on to them and to their connections.
+    /// Reports progress until every writer has ended. If the user cancels the load, stops the writers and interrupts
+    /// their connections.
     fn watch<T>(
         &self,
         writers: &[ScopedJoinHandle<'_, T>],
@@ -175,8 +176,9 @@ impl<'a> Bulk<'a> {
         Failure::new(FailureKind::Internal, what, &self.place, "please report this")
     }
 
-    /// Generates a table's rows in chunks, each of whose texts begins with `head`, and passes the chunks to `send`.
-    /// `send` sends all of them, and returns the number of rows that the server stored. Returns the number of rows.
+    /// Generates a table's rows in chunks, and passes the chunks to `send`. The text of each chunk begins with `head`.
+    /// `send` sends all chunks, and returns the number of rows that the server stored. Returns the table's number of
+    /// rows.
     ///
     /// # Errors
     /// The error of `send`; when the server did not store every row, or the thread that generates rows died; an
@@ -291,7 +293,7 @@ mod tests {
                 std::thread::yield_now();
             }
             cancelled.store(true, Ordering::Relaxed);
-            // The server forgets the first request.
+            // This server ignores the first request to interrupt the statement.
             for _ in 0..2 {
                 let _ = interrupts.recv_timeout(Duration::from_secs(5));
             }

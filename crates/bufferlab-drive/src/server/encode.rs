@@ -76,8 +76,8 @@ impl<'a> Encoder<'a> {
                 if special(byte) {
                     text.push(b'\\');
                 }
-                // A zero byte becomes the character 0 after the backslash; the other characters follow the backslash
-                // unchanged.
+                // A backslash is written before the byte. A zero byte is written as the character 0; the other bytes
+                // stay unchanged.
                 text.push(if *byte == 0 { b'0' } else { *byte });
             }
         } else {

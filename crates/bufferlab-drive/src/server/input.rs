@@ -3,15 +3,15 @@
 //! The kernel wakes a thread that blocks in read(2) on a Unix stream socket also when the socket has room to write.
 //! Readers and writers of the socket sleep in one queue, and read(2) does not say for which it waits (Linux,
 //! net/unix/af_unix.c: `unix_write_space`, `unix_stream_data_wait`). So the client wakes when the server has taken the
-//! request, finds nothing, and sleeps again: two wake-ups for each answer. poll(2) names the awaited event. It is one
-//! more system call, and costs less than a sleep (docs/benchmarks.md). TCP wakes a thread for room only if the thread
-//! waits for room.
+//! request, finds nothing, and sleeps again: two wake-ups for each answer. With poll(2) a thread waits only for input.
+//! That is one more system call, but costs less than a sleep (docs/benchmarks.md). A TCP socket wakes a thread for room
+//! only if the thread waits for room.
 
 use std::os::fd::{AsFd, AsRawFd};
 use std::time::Duration;
 
-/// The longest wait in poll(2). After it the caller waits in read(2), from whose beginning the socket's time limit
-/// counts.
+/// The longest wait in poll(2). After it the caller waits in read(2), and the socket's time limit counts from the
+/// beginning of this read.
 const ONE_WAKE_UP: Duration = Duration::from_millis(100);
 
 /// Waits until something can be read, the connection has ended, or 100 ms have passed. The caller must read next; the
@@ -78,7 +78,7 @@ mod tests {
         let server = std::thread::spawn(move || {
             let mut byte = [0];
             while there.read(&mut byte).is_ok_and(|count| count == 1) {
-                // The reader sleeps by now, and the read above would have woken it.
+                // The reader sleeps by now. If it waited in read(2), the read above would have woken it.
                 std::thread::sleep(Duration::from_millis(1));
                 there.write_all(&byte).expect("it reads");
             }

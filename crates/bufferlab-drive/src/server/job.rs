@@ -1,4 +1,4 @@
-//! The jobs of a run and a load on a server, in the core's types.
+//! The jobs of a run and of a load on a server, as types of Rust.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -24,8 +24,8 @@ pub struct Run<T = Target> {
     pub server_pid: Option<u32>,
     /// The server's data directory, when this host can see it.
     pub datadir: Option<PathBuf>,
-    /// Whether the run may change settings of the server, because bufferlab started it. On MySQL it then switches
-    /// metrics on, and makes replacement plain LRU while it fills the pool.
+    /// Whether the run may change settings of the server, because bufferlab started it. On MySQL the run then switches
+    /// InnoDB's metrics on, and sets the replacement to plain LRU while it fills the pool.
     #[serde(default = "ours")]
     pub may_change_settings: bool,
     /// The number of connections that drive the server.
@@ -34,9 +34,9 @@ pub struct Run<T = Target> {
     /// The way in which clients send statements.
     #[serde(rename = "statements", default)]
     pub sending: Sending,
-    /// The number of frames that the server's buffer pool really has.
+    /// The number of frames of the server's buffer pool, as read from the server.
     pub frames: u64,
-    /// The storage engine of the tables, if it is another one than InnoDB; only for MariaDB.
+    /// The storage engine of the tables, if it is not InnoDB; only for MariaDB.
     pub storage_engine: Option<StorageEngine>,
     /// The workload; none if another program makes the transactions.
     pub workload: Option<WorkloadJob>,
@@ -55,7 +55,7 @@ pub struct Run<T = Target> {
     /// Time between two samples.
     #[serde(rename = "sample_interval_ms", deserialize_with = "sample_interval")]
     pub sample_interval: Duration,
-    /// Probes beyond those of every run.
+    /// Probes in addition to those of every run.
     #[serde(default)]
     pub probes: Asked,
 }
@@ -88,7 +88,7 @@ pub struct Load {
     pub data: Data,
     /// The number of tables written at a time, each by one connection, with a thread that generates the table's rows.
     pub threads: usize,
-    /// The name of the storage engine that the tables are made in, if it is another one than InnoDB; only for MariaDB.
+    /// The name of the storage engine of the tables, if it is not InnoDB; only for MariaDB.
     pub storage_engine: Option<String>,
     /// The form in which the load sends rows to MySQL or MariaDB; without one it uses LOAD DATA LOCAL if the server
     /// allows that.

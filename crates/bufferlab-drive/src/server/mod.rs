@@ -32,7 +32,7 @@ pub enum Sending {
     Batched,
 }
 
-/// The meaning of a server's error, which decides the errors for workloads and users.
+/// The meaning of a server's error. It decides which error the workload gets, and which failure the user sees.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Meaning {
     Retry,

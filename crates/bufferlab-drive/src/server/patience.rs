@@ -1,4 +1,4 @@
-//! The limit of a client's wait for a server's bytes: until a moment, and while the client's process may go on.
+//! Limits how long a client waits for a server's bytes: until a moment, and only while the client's process may go on.
 
 use std::io::{self, ErrorKind};
 use std::time::{Duration, Instant};
@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 /// The longest wait before a client checks whether its process may go on.
 const LONGEST_STEP: Duration = Duration::from_millis(500);
 
-/// A limit for one exchange with a server, however slowly its bytes come.
+/// A time limit for a whole exchange with a server, which holds even if the server sends single bytes slowly.
 #[derive(Clone, Copy)]
 pub struct Patience {
     until: Option<Instant>,
@@ -50,7 +50,7 @@ impl Patience {
     }
 }
 
-/// Returns true for an error of reading that only ends one wait, after which a client waits again.
+/// Returns true for an error of a read that only ends one step of the wait, after which a client reads again.
 pub fn is_a_step(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::Interrupted | ErrorKind::WouldBlock | ErrorKind::TimedOut)
 }

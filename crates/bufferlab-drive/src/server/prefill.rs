@@ -21,7 +21,7 @@ pub struct TableReads<'a> {
 }
 
 impl TableReads<'_> {
-    /// Executes the sections one after another. Returns false when `cancelled` was set meanwhile. Then it calls
+    /// Executes the sections one after another. Returns false when `cancelled` was set before the end. Then it calls
     /// `interrupt` every 50 ms until the running statement has ended.
     ///
     /// # Errors

@@ -1,5 +1,5 @@
-//! Python's control sessions at servers, whose statements belong to no run: their limits, the answers as the server
-//! sent them, and the reasons for a missing answer.
+//! Types for Python's control sessions at servers, whose statements are not part of a workload: a session's limits, the
+//! answers as the server sent them, and the reasons for a missing answer.
 
 use std::io::{self, ErrorKind};
 use std::time::Duration;
@@ -9,8 +9,8 @@ use serde::Deserialize;
 use super::patience::is_a_step;
 use super::refusal::Refusal;
 
-/// Bytes that each row adds to an answer's size, and (`VALUE_BYTES`) each value: the memory of the objects made of
-/// them.
+/// Bytes that are added to an answer's size for each row, and (`VALUE_BYTES`) for each value: the memory of the Python
+/// objects made of them.
 const ROW_BYTES: usize = 128;
 const VALUE_BYTES: usize = 64;
 
@@ -136,7 +136,8 @@ impl Table {
         })
     }
 
-    /// Returns the bytes that the answer counts so far: those that came, and the memory for the objects made of them.
+    /// Returns the size of the answer so far, in bytes: the bytes received, and the memory for the Python objects made
+    /// of them.
     pub fn bytes(&self) -> usize {
         let rows = self.count / self.columns.len().max(1);
         self.name_bytes + self.values.len() + rows * ROW_BYTES + self.count * VALUE_BYTES
@@ -148,7 +149,7 @@ impl Table {
 pub enum Unanswered {
     /// This client refuses to use the server.
     Refused(Refusal),
-    /// The server refuses the statement, or the login. The session may go on.
+    /// The server refused the statement, or the login. After a refused statement the session can be used.
     Server {
         /// The error's number (MySQL), or its SQLSTATE (PostgreSQL).
         code: String,
@@ -169,7 +170,8 @@ mod tests {
     fn what_a_server_says_wrong_is_not_out_of_reach() {
         let of = |kind| is_out_of_reach(&io::Error::from(kind));
         assert!(of(ErrorKind::ConnectionRefused) && of(ErrorKind::NotFound) && of(ErrorKind::PermissionDenied));
-        // The kinds of a wrong proof (SCRAM), a broken message, an ended connection and a wait.
+        // These are the kinds of a wrong proof (SCRAM), a broken message, an ended connection and a wait that was too
+        // long.
         for kind in [ErrorKind::InvalidInput, ErrorKind::InvalidData, ErrorKind::UnexpectedEof, ErrorKind::TimedOut] {
             assert!(!of(kind), "{kind}");
         }

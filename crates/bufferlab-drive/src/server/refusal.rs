@@ -1,11 +1,11 @@
-//! The messages with which a connection refuses a server. Python's sessions with servers use this code, and give the
+//! The messages of connections that refuse a server. Python's sessions with servers use the same code, so they give the
 //! same messages.
 
 use std::path::Path;
 
 use super::security::SslMode;
 
-/// A refusal of a server that a connection does not trust, or of a user's file that the connection cannot use.
+/// The refusal of a server that a connection does not trust, or of a user's file that the connection cannot use.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{what}")]
 pub struct Refusal {
@@ -63,8 +63,8 @@ impl Refusal {
         Refusal::new(format!("the server's certificate is for {names}, not for {host}"), hint)
     }
 
-    /// Makes the refusal of a certificate that has the host's name only in its CN, in which clients do not look for
-    /// names.
+    /// Makes the refusal of a certificate that has the host's name only in its CN (common name), which clients do not
+    /// use.
     #[must_use]
     pub fn name_in_cn_alone(host: &str) -> Self {
         let hint = "let the certificate have a subjectAltName (RFC 6125), or use sslmode=verify-ca";
@@ -97,7 +97,7 @@ impl Refusal {
         Refusal::new("the server asks for the password itself, and nothing proves who it is", PASSWORD_HINT)
     }
 
-    /// Makes the refusal of an authentication method that shows the password to every host on the way.
+    /// Makes the refusal of an authentication method that shows the password to every host between client and server.
     #[must_use]
     pub fn clear_text() -> Self {
         let hint = "let the account have caching_sha2_password, mysql_native_password or, in PostgreSQL, scram-sha-256";

@@ -57,7 +57,7 @@ pub fn drive<S: Server>(session: &mut Session<'_, S>, workload: &WorkloadJob) ->
     Ok(finished)
 }
 
-/// Runs the phases after the window, up to a request to stop, and adds their results to `finished`.
+/// Runs the phases after the window, until the last one or a request to stop, and adds their results to `finished`.
 ///
 /// # Errors
 /// The errors of [`Session::phase`].

@@ -2,8 +2,8 @@
 //! At the two edges of a window all drivers stand still. An engine inside this process counts as a server of one
 //! connection, whose driver runs on this thread.
 //!
-//! [`run`](super::run) decides the order of parts. This file knows no protocol: it asks the server through the trait
-//! [`Server`].
+//! [`run`](super::run) decides the order of parts. This file is the same for all protocols: it uses a server through
+//! the trait [`Server`].
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -26,14 +26,14 @@ use crate::quota::Quota;
 use crate::sampler::{AtEdge, Sampler};
 use crate::server::job::Run;
 
-/// Time between two of the session's checks for a window's end; the drivers check, too.
+/// Time between two checks by the session whether the window is over. The drivers check this too.
 const WINDOW_LOOK: Duration = Duration::from_millis(500);
 
 /// The hint of a failure after which the server is gone.
 pub(crate) const SERVER_GONE_HINT: &str = "look at the end of the server's log: it says why it stopped";
 
-/// The operations that a session needs of a server. A server in another process executes them over connections on which
-/// the session measures no transaction.
+/// The operations that a session needs of a server. Except for transactions of a workload, a server in another process
+/// executes them over separate connections.
 pub trait Server: AtEdge {
     /// A connection on which the session measures transactions.
     type Client: Client + Send;
@@ -58,7 +58,7 @@ pub trait Server: AtEdge {
     /// Prepares a connection for the warm-up: the gate needs the connection's counters soon after they change.
     fn watch_closely(&mut self, _client: &mut Self::Client) {}
 
-    /// Makes the server publish the counters of a connection that stands still at an edge.
+    /// Makes the server publish the counters of a connection, which is idle at an edge of a window.
     ///
     /// # Errors
     /// The client's error.
@@ -84,7 +84,7 @@ pub trait Server: AtEdge {
     /// When the server refuses a connection, or a statement of the workload.
     fn connect(&mut self, workloads: &mut [Box<dyn Workload>]) -> Result<Vec<Self::Client>, Failure>;
 
-    /// Fills the pool by the workload's own SQL. Returns false when `cancelled` was set meanwhile.
+    /// Fills the pool by the workload's own SQL. Returns false when `cancelled` was set before the end.
     ///
     /// # Errors
     /// The server's error.
@@ -147,7 +147,7 @@ impl<S: Server> Session<'_, S> {
         begun: Instant,
     ) -> Result<(Option<GateEnd>, u64), Failure> {
         let WarmUp { patience, limit } = self.job.warm_up;
-        // An engine inside this process began with an empty pool: all pages that it has read so far count as filling.
+        // An engine inside this process began with an empty pool, so all pages that it has read so far filled the pool.
         let before = if self.server.inside().is_some() { Window::default() } else { self.server.counted()? };
         let filled = match drivers.each().next() {
             Some(driver) => self.server.prefill(driver.workload(), self.cancelled)?,
@@ -171,7 +171,8 @@ impl<S: Server> Session<'_, S> {
         Ok((end, feed.misses()))
     }
 
-    /// Runs all drivers from `begun` until they have reached the limit, the gate opens, or the user asks to stop.
+    /// Runs all drivers from `begun` until they have reached the limit, the warm-up's gate opens, or the user asks to
+    /// stop.
     fn segment(
         &mut self,
         drivers: &mut Drivers<S::Client>,
@@ -279,8 +280,8 @@ pub fn latencies_of<C: Client + Send>(drivers: &Drivers<C>) -> Vec<TypeLatency> 
 
 /// Puts one of `count` drivers on its part of the schedule: each connection has separate arrivals at `rate_per_s /
 /// count`. Poisson arrivals of independent streams are Poisson arrivals together; constant arrivals take turns, so that
-/// they are constant together. An arrival belongs to its connection and waits for it also while other connections are
-/// idle, as a user waits for his own terminal.
+/// they are constant together. An arrival belongs to one connection, and waits for this connection even while others
+/// are idle, as a user waits for a particular terminal.
 fn on_schedule<C: Client>(
     driver: Driver<C>,
     pace: &Pace,

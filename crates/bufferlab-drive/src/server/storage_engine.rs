@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use serde::Deserialize;
 
-/// A storage engine. Its declaration names the status variables, so that another one needs no code here.
+/// A storage engine. Its declaration names the status variables, so that a further engine needs no code here.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct StorageEngine {
@@ -14,7 +14,7 @@ pub struct StorageEngine {
     pub name: String,
     /// For each shared metric the status variables, in small letters, whose values add up to it.
     pub counters: BTreeMap<String, Vec<String>>,
-    /// The bytes of each block that it reads; bytes read are blocks read times these.
+    /// The bytes of each block that the engine reads. The bytes read are the number of blocks read times this size.
     pub block_size_bytes: u64,
     /// The folder of its files in the data directory; without one, its files are in the schema's folder.
     pub folder: Option<PathBuf>,
@@ -28,8 +28,8 @@ impl StorageEngine {
         self.counters.get(metric).into_iter().flatten().map(String::as_str).collect()
     }
 
-    /// Returns the metric from the server's status; none if the engine counts no such thing, or the server lacks one of
-    /// the variables.
+    /// Returns the metric from the server's status; none if the engine does not count the metric, or the server lacks
+    /// one of its variables.
     pub fn value(&self, metric: &str, status: &HashMap<String, i64>) -> Option<i64> {
         self.counters.get(metric)?.iter().map(|name| status.get(name).copied()).sum()
     }

@@ -1,4 +1,5 @@
-//! Connects to a Unix socket within a time limit: a stopped server accepts no connection, and its queue may be full.
+//! Connects to a Unix socket within a time limit. A stopped server accepts no connections, so its queue of connections
+//! may be full, and connect(2) would wait.
 
 use std::io::{Error, ErrorKind};
 use std::os::unix::net::UnixStream;
@@ -13,7 +14,8 @@ use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connec
 /// The system's error; `TimedOut` when the server's queue was full for all of this time.
 pub(crate) fn connect_within(path: &str, within: Duration) -> Result<UnixStream, Error> {
     let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
-    // The kernel waits for room in the queue as long as for room to send (net/unix/af_unix.c, unix_stream_connect).
+    // The time limit of sending is also the limit for which connect(2) waits for room in the queue (net/unix/af_unix.c,
+    // unix_stream_connect).
     set_socket_timeout(&socket, Timeout::Send, Some(within))?;
     match connect(&socket, &SocketAddrUnix::new(path)?) {
         Err(rustix::io::Errno::AGAIN) => return Err(ErrorKind::TimedOut.into()),

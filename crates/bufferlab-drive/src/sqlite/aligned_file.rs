@@ -1,7 +1,7 @@
 //! Block-aligned reads and writes over a file opened with O_DIRECT.
 //!
-//! The kernel needs offset, length and address of a direct I/O aligned to the device's logical block. Requests that are
-//! aligned go straight between the caller's memory and the device; others pass through one bounce buffer, and the
+//! The kernel needs offset, length and address of a direct I/O aligned to the device's logical block. Aligned requests
+//! transfer data directly between the caller's memory and the device. Other requests use a bounce buffer, and their
 //! result says so. This file continues after short transfers and EINTR, so that callers see whole transfers or errors.
 
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
@@ -108,7 +108,7 @@ pub struct AlignedFile<F: RawFile> {
 impl<F: RawFile> AlignedFile<F> {
     /// Wraps a file opened with O_DIRECT on a device of `block_bytes` logical blocks.
     pub fn new(raw: F, block_bytes: usize) -> Self {
-        // Room for two pages of 64 KiB, and for the two blocks at their ends that they cover in part.
+        // Room for two pages of 64 KiB, and for the two blocks at their ends that they cover only in part.
         let bounce_bytes = 2 * 65_536 + 2 * block_bytes;
         AlignedFile { raw, block_bytes, bounce: AlignedBuffer::new(bounce_bytes, block_bytes.max(4096)), bounce_bytes }
     }
@@ -128,7 +128,8 @@ impl<F: RawFile> AlignedFile<F> {
     /// Reads `buffer.len()` bytes at `offset`.
     ///
     /// # Errors
-    /// The system call's error; a file that ends early is not an error but a smaller `filled`.
+    /// The system call's error. If the file ends before the requested bytes do, that is not an error: `filled` is
+    /// smaller.
     pub fn read(&mut self, buffer: &mut [u8], offset: u64) -> io::Result<Transfer> {
         if self.is_aligned(buffer.as_ptr() as usize, buffer.len(), offset) {
             let filled = read_whole(&self.raw, buffer, offset, self.block_bytes)?;
@@ -178,7 +179,7 @@ impl<F: RawFile> AlignedFile<F> {
         let (start, span) = self.covering(at, chunk.len());
         let skip = (at - start) as usize;
         let partial = skip != 0 || span != chunk.len();
-        // Only a write that ends inside a block can lengthen the file beyond the bytes asked for.
+        // Only a write that ends inside a block can make the file longer than requested.
         let length_after = if partial { Some(self.raw.length_bytes()?.max(at + chunk.len() as u64)) } else { None };
         let blocks = &mut self.bounce.as_mut_slice()[..span];
         if partial {
@@ -196,7 +197,8 @@ impl<F: RawFile> AlignedFile<F> {
     }
 }
 
-/// Reads until the buffer is full or the file ends; a short count that is not a multiple of a block is the end.
+/// Reads until the buffer is full or the file ends. A read that returns a number of bytes that is not a multiple of a
+/// block has reached the end.
 fn read_whole(raw: &impl RawFile, buffer: &mut [u8], offset: u64, block_bytes: usize) -> io::Result<usize> {
     let mut filled = 0;
     while filled < buffer.len() {
@@ -215,7 +217,7 @@ fn read_whole(raw: &impl RawFile, buffer: &mut [u8], offset: u64, block_bytes: u
     Ok(filled)
 }
 
-/// Writes everything. After a short count that is not a multiple of a block, it writes the torn block again.
+/// Writes the whole buffer. If a write ends inside a block, writes this block again.
 fn write_whole(raw: &impl RawFile, buffer: &[u8], offset: u64, block_bytes: usize) -> io::Result<()> {
     let mut done = 0;
     let mut stalled = 0;
@@ -223,7 +225,8 @@ fn write_whole(raw: &impl RawFile, buffer: &[u8], offset: u64, block_bytes: usiz
         match raw.write_at(&buffer[done..], offset + done as u64) {
             Ok(count) => {
                 let whole = count / block_bytes * block_bytes;
-                // A device that never completes a block would loop for ever.
+                // Count writes without a whole block: a device that never completes a block would make this loop
+                // endless.
                 stalled = if whole == 0 { stalled + 1 } else { 0 };
                 if stalled > 8 {
                     return Err(io::Error::new(io::ErrorKind::WriteZero, "the device accepts no whole block"));
@@ -245,7 +248,7 @@ mod tests {
 
     const BLOCK: usize = 512;
 
-    /// A file in memory that demands alignment as O_DIRECT does and serves short, interrupted and failing calls.
+    /// A file in memory that demands alignment as O_DIRECT does, and in which calls may be short, interrupted or fail.
     struct Unreliable {
         bytes: RefCell<Vec<u8>>,
         calls: Cell<u32>,
@@ -331,7 +334,8 @@ mod tests {
             script in proptest::collection::vec(0u8..4, 0..7),
             operations in proptest::collection::vec((any::<bool>(), 0usize..6000, 1usize..5000, any::<u8>(), 0usize..3), 1..40),
         ) {
-            // A script of only interruptions or torn blocks never makes progress: real devices do.
+            // Replace a script of only interruptions or torn blocks: with it no call would make progress, as calls on
+            // real devices do.
             let script = if script.iter().all(|&step| step == 1 || step == 3) { vec![] } else { script };
             let mut plain: Vec<u8> = vec![];
             let mut file = unreliable(vec![], script);

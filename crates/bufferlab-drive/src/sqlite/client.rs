@@ -123,7 +123,7 @@ impl Client for SqliteClient {
         for call in 0..batch.len() {
             let id = usize::from(batch.statement(call).0);
             let statement = &mut self.statements[id];
-            // Texts are bound by address; rows are pushed into another part of the batch, so they stay where they are.
+            // Texts are bound by their addresses. New rows go to another part of the batch, so the texts do not move.
             for index in 0..batch.param_count(call) {
                 // SAFETY: the batch keeps its texts beyond this function, which binds every parameter before each run.
                 unsafe { statement.bind(index, batch.param(call, index)) };
@@ -131,7 +131,8 @@ impl Client for SqliteClient {
             let columns = statement.columns();
             batch.begin_rows(call);
             let mut rows = 0;
-            // SQLite computes the values of a row in its step, even if the workload does not read them.
+            // Do not read the columns of rows that the workload ignores. SQLite has computed their values in the step
+            // all the same.
             let kept_columns = if self.rows == RowUse::Kept { columns } else { 0 };
             statement
                 .run(|row| {

@@ -1,4 +1,4 @@
-//! SQLite's dialect of SQL: the words in which it differs from MySQL's.
+//! SQLite's dialect of SQL: how to change MySQL's wording of statements for SQLite.
 
 use bufferlab_workload::client::Value;
 use bufferlab_workload::plan::Plan;
@@ -7,7 +7,7 @@ use crate::dialect::Dialect;
 
 /// SQLite's dialect. Money is integer cents and dates are integers, so the database stores both unchanged, and Q1's `1`
 /// becomes 100 hundredths. SQLite locks the whole database, so no read takes a row lock. CROSS JOIN fixes the order of
-/// a join. INDEXED BY fails if SQLite cannot use the index, so the words name only the index that SQLite would not
+/// a join. INDEXED BY fails if SQLite cannot use the index, so it is added only for the index that SQLite would not
 /// choose by itself. A plus sign before a column forbids its index; NOT INDEXED would not, in a table WITHOUT ROWID.
 pub const DIALECT: Dialect = Dialect {
     engine: "SQLite",

@@ -1,8 +1,8 @@
-//! Checks whether O_DIRECT really works in a directory. Some file systems refuse the flag, others accept it and still
-//! buffer.
+//! Checks whether O_DIRECT really works in a directory. Some file systems refuse the flag; others accept it, but still
+//! use the page cache.
 //!
-//! The evidence: a cold and a warm read of the same page must both appear in `/proc/self/io` as bytes fetched from
-//! storage. The same trial finds the alignment that the device demands.
+//! The check reads the same page twice, and both reads must appear in `/proc/self/io` as bytes fetched from storage.
+//! The same trial finds the alignment that the device demands.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
@@ -63,7 +63,7 @@ fn refused(alignment_bytes: usize, reason: String) -> DirectIo {
     DirectIo { honoured: false, alignment_bytes, reason }
 }
 
-/// A file that the end of the trial removes, also after an error.
+/// A file that is removed at the end of the trial, also after an error.
 struct TrialFile {
     path: PathBuf,
 }
@@ -71,7 +71,7 @@ struct TrialFile {
 impl TrialFile {
     fn create(directory: &Path) -> io::Result<Self> {
         let path = directory.join(format!(".bufferlab-direct-io-{}", std::process::id()));
-        // A killed process with this number may have left the file. Other users may write here, too, so the open below
+        // A killed process with the same ID may have left the file. Other users may write here, too, so the open below
         // follows no link.
         let _ = fs::remove_file(&path);
         let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path)?;
@@ -84,7 +84,7 @@ impl TrialFile {
 
 impl Drop for TrialFile {
     fn drop(&mut self) {
-        // If the file cannot be removed, a later trial of a process with this number removes it.
+        // If the file cannot be removed, a later trial of a process with the same ID removes it.
         let _ = fs::remove_file(&self.path);
     }
 }
@@ -151,7 +151,7 @@ mod tests {
 
     #[test]
     fn memory_is_not_taken_for_a_device() {
-        // tmpfs either refuses O_DIRECT or, from Linux 6.6 on, accepts it and serves memory.
+        // tmpfs either refuses O_DIRECT or, from Linux 6.6 on, accepts it and still reads from memory.
         let answer = check(Path::new("/dev/shm")).expect("/dev/shm can be written");
         assert!(!answer.honoured, "tmpfs cannot do direct I/O: {answer:?}");
         assert!(!answer.reason.is_empty());

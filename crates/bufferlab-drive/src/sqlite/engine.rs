@@ -26,7 +26,7 @@ use crate::finished::Settings;
 
 /// An open database, ready for transactions.
 pub struct Engine {
-    /// [`Engine::close`] closes the connection before it drops anything else.
+    /// The connection. [`Engine::close`] closes it before it drops the other fields.
     connection: Connection,
     path: PathBuf,
     vfs: Vfs,
@@ -117,7 +117,7 @@ impl Engine {
             ("foreign_keys", "off".to_owned()),
         ];
         for (name, value) in settings {
-            // Some of these pragmas answer with a row, others do not: both are fine.
+            // Accept an answer with a row or without one: some of these pragmas return a row, others do not.
             self.connection.pragma_update_and_check(None, name, value, |_| Ok(())).or_else(|error| match error {
                 rusqlite::Error::QueryReturnedNoRows => Ok(()),
                 other => Err(other),
@@ -162,7 +162,7 @@ impl Engine {
         self.connection.pragma_query_value(None, name, |row| row.get(0))
     }
 
-    /// Executes all statements of a script, which may take long. Returns false when `cancelled` was set meanwhile.
+    /// Executes all statements of a script, which may take long. Returns false when `cancelled` was set before the end.
     ///
     /// # Errors
     /// SQLite's error.
@@ -194,7 +194,7 @@ impl Engine {
         unsafe { self.connection.handle() }
     }
 
-    /// Returns the operating system's words for the last I/O error, which SQLite does not report; none without an
+    /// Returns the operating system's message for the last I/O error, which SQLite does not report; none without an
     /// error.
     pub fn take_io_error(&self) -> Option<String> {
         self.vfs.take_last_error()
@@ -215,8 +215,8 @@ impl Engine {
         self.demand_misses
     }
 
-    /// Returns the number of pages that the pool has dropped so far because their content was no longer true.
-    /// `SQLite`'s own pool does not count them, and gives zero.
+    /// Returns the number of pages that the pool has dropped so far because their content was no longer valid. Returns
+    /// zero for `SQLite`'s own pool, which does not count them.
     pub fn dropped_pages(&self) -> u64 {
         let left = |pool: &PoolCounters| {
             let stayed = pool.evictions.get() + pool.frames_used.get();
@@ -225,7 +225,7 @@ impl Engine {
         self.pool_counters.as_deref().map_or(0, left)
     }
 
-    /// Adds SQLite's own counters to the totals. SQLite's are 32 bits wide, so each read resets them to zero.
+    /// Adds SQLite's own counters to the totals. SQLite's counters have only 32 bits, so each read resets them to zero.
     fn collect_status(&mut self) {
         let hits = self.status_and_reset(ffi::SQLITE_DBSTATUS_CACHE_HIT);
         let misses = self.status_and_reset(ffi::SQLITE_DBSTATUS_CACHE_MISS);
@@ -296,7 +296,7 @@ impl Engine {
         gauges
     }
 
-    /// Closes the connection, which copies the WAL back and removes it.
+    /// Closes the connection. SQLite then copies the WAL back into the database and removes it.
     ///
     /// # Errors
     /// SQLite's error.

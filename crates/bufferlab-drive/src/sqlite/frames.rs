@@ -1,8 +1,8 @@
 //! Frames and their memory: one mapping with pages that are aligned to their size. SQLite's extra space and the pool's
 //! links for each page are in separate memory.
 //!
-//! This file decides no replacement. A region holds the frames of the pool's size; each frame beyond this size is a
-//! separate allocation.
+//! This file does not decide which page is replaced. A region holds the frames up to the pool's size; each frame beyond
+//! this size is allocated separately.
 
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::ffi::c_void;
@@ -55,8 +55,8 @@ pub struct FrameMemory {
 }
 
 impl FrameMemory {
-    /// Makes memory, still without frames, for pages of `page_bytes` bytes, each with `extra_bytes` bytes for SQLite's
-    /// own use.
+    /// Makes the memory of a pool, without frames at first, for pages of `page_bytes` bytes, each with `extra_bytes`
+    /// bytes for SQLite's own use.
     pub fn new(page_bytes: usize, extra_bytes: usize) -> Self {
         FrameMemory { page_bytes, extra_bytes: extra_bytes.next_multiple_of(16), regions: Vec::new(), frames: 0 }
     }
@@ -108,7 +108,7 @@ impl FrameMemory {
     }
 }
 
-/// Memory for a number of frames, mapped at once. The kernel gives it real memory as the pool uses frames.
+/// Memory for a number of frames, mapped at once. The kernel provides physical memory only as the pool uses frames.
 struct Region {
     frames: *mut Frame,
     frames_layout: Layout,
@@ -222,7 +222,7 @@ mod tests {
             let mut memory = FrameMemory::new(page_bytes, 24);
             let mut frames = Vec::new();
             // The regions have whole system pages, so that only the padding follows the last page. Try many regions,
-            // because the memory after one may be mapped.
+            // because the memory after a region may happen to be mapped.
             for _ in 0..40 {
                 memory.add_region(64, &mut frames);
             }

@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use rusqlite::ffi;
 
-/// Steps of SQLite's virtual machine between two polls of the flag: they take well under a millisecond if their pages
-/// are in memory.
+/// Steps of SQLite's virtual machine between two polls of the flag. That many steps take well under a millisecond if
+/// the pages that they need are in memory.
 const STEPS_BETWEEN_LOOKS: c_int = 10_000;
 
 /// A guard of a connection. While the guard lives, the connection's statements end with `SQLITE_INTERRUPT` once the

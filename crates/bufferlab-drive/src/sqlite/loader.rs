@@ -1,10 +1,9 @@
 //! Loads a new SQLite file: several threads generate a workload's rows, and one thread writes them in key order. Then
 //! it executes the setup section of a script, if there is one.
 //!
-//! Generators take partitions in turn (thread k of n takes k, k+n, ...) and hand their blocks over through bounded
-//! channels. So the writer gets the partitions in load order for any number of threads, and memory stays bounded. The
-//! load builds indexes after it has written the rows. It keeps no journal, because the caller throws a failed load
-//! away.
+//! Generators take partitions in turn (thread k of n takes k, k+n, ...) and pass their blocks through bounded channels.
+//! So for any number of threads the writer gets the partitions in load order, and memory stays bounded. The load builds
+//! indexes after it has written the rows. It writes no journal, because the caller deletes the file of a failed load.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -107,7 +106,8 @@ fn load_tables(
     Ok(population.tables().iter().map(|table| table.name.to_owned()).zip(rows_of).collect())
 }
 
-/// Builds the indexes. Sorting a large table's keys takes as long as loading its rows, so `cancelled` stops this, too.
+/// Builds the indexes. Sorting a large table's keys takes as long as loading its rows, so this function, too, checks
+/// `cancelled`.
 fn build_indexes(load: &Load, connection: &Connection, sql: &str, cancelled: &AtomicBool) -> Result<(), Failure> {
     // SAFETY: the connection is open, and the guard ends with this function.
     let _guard = unsafe { Interruptible::begin(connection.handle(), cancelled) };
@@ -234,7 +234,7 @@ fn write_blocks(
         }
         let block = blocks[index % blocks.len()].recv().map_err(|_| WriteError::GeneratorDied)?;
         let table = block.table();
-        // One transaction for each table bounds the rollback of a failed load.
+        // Each table is one transaction, which bounds the rollback of a failed load.
         if open_table != Some(table) {
             let sql = if open_table.is_none() { "BEGIN" } else { "COMMIT;BEGIN" };
             connection.execute_batch(sql).map_err(sqlite_error)?;

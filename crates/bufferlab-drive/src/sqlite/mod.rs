@@ -1,4 +1,5 @@
-//! SQLite as a laboratory engine: direct page I/O, a real page pool, and one connection for all terminals.
+//! SQLite as an engine for measurements: direct I/O of pages, bufferlab's own page pool, and one connection for all
+//! terminals.
 
 pub mod aligned_file;
 pub mod client;

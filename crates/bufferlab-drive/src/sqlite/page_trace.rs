@@ -1,7 +1,7 @@
 //! Records every access to a page of the pool, from the opening of the database to its end.
 //!
-//! The recorder lives in the pool, on the connection's thread. SQLite replaces the pool when it has read the page size
-//! from the file, so a pool that ends gives the recorder to the next one. The probe that marks the window's edges is
+//! The recorder lives in the pool, on the connection's thread. SQLite replaces the pool once it has read the page size
+//! from the file, so a pool that ends passes the recorder to the next pool. The probe that marks the window's edges is
 //! the same as for servers.
 
 use std::path::Path;
@@ -15,7 +15,7 @@ use super::vfs::VfsCounters;
 use crate::failure::Failure;
 use crate::lock;
 
-/// The place of a recorder while no pool has it: before the first pool, between two pools, and after the last.
+/// The holder of a recorder while no pool has it: before the first pool, between two pools, and after the last pool.
 pub type Holder = Arc<Mutex<Option<Box<Recorder>>>>;
 
 /// Takes the recorder out of its holder.
@@ -28,9 +28,10 @@ pub fn taken(holder: &Holder) -> Option<Box<Recorder>> {
 pub struct Recorder {
     holder: Holder,
     spool: Spool,
-    /// The counters of SQLite's reads: a page that the pool admits and that SQLite does not read then is new.
+    /// The counters of SQLite's reads. If SQLite does not read a page after the pool has admitted it, the page is new.
     vfs: Arc<VfsCounters>,
-    /// The page that the pool admitted last, the time of its admission in nanoseconds, and the number of reads before.
+    /// The page that the pool admitted last, the time of its admission in nanoseconds, and the number of SQLite's reads
+    /// until then.
     admitted: Option<(u32, u64, u64)>,
 }
 
@@ -56,8 +57,8 @@ impl Recorder {
         self.vfs.pages_read.get() + self.vfs.wal_reads.get()
     }
 
-    /// Records whether SQLite read the page that was admitted last, or created it. SQLite reads a page before it asks
-    /// the pool for another.
+    /// Records whether SQLite has read or created the page that was admitted last. SQLite reads a page before it asks
+    /// the pool for another page, so the next request decides.
     pub fn settle(&mut self) {
         if let Some((page, t_ns, reads_before)) = self.admitted.take() {
             if self.reads() > reads_before {

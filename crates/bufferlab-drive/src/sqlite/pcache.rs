@@ -1,7 +1,7 @@
 //! SQLite's page-cache plug-in interface (`sqlite3_pcache_methods2`) over [`Pool`].
 //!
-//! The configuration is global to the process and must precede SQLite's initialisation, which is one reason for a
-//! worker process per run. Only the pool of the database file is *purgeable*. In-memory temporary databases get
+//! The configuration is global to the process and must precede SQLite's initialisation. This is one reason why each run
+//! has its own worker process. Only the pool of the database file is *purgeable*. In-memory temporary databases get
 //! separate pools with separate counters. See <https://sqlite.org/c3ref/pcache_methods2.html>.
 
 use std::ffi::{c_int, c_uint, c_void};
@@ -26,9 +26,9 @@ pub fn install() -> Result<Arc<PoolCounters>, c_int> {
     INSTALLED.get_or_init(configure).map(|()| counters)
 }
 
-/// Makes the pool of the database that this process opens next report every access to this recorder.
+/// Makes the pool of the next database that this process opens report every access to this recorder.
 pub fn record(recorder: Holder) {
-    // A process opens one database for one run.
+    // Ignore a second recorder: a process opens one database for one run.
     let _only_the_first = RECORDER.set(recorder);
 }
 

@@ -1,9 +1,9 @@
 //! The page pool behind SQLite's pager: aligned frames, a hash table and an LRU list, with exact counters.
 //!
 //! The replacement rules are those of SQLite's own `pcache1.c` (`pcache1FetchStage2`, `pcache1Unpin`,
-//! `pcache1TruncateUnsafe`), so that a run with this pool and a run with the stock one differ only in their memory.
-//! This pool cuts frames from one mapping and aligns them to their size, so that a direct read can land in them. One
-//! rule differs: a stock cache of size N holds N-1 pages once it recycles; this pool holds N.
+//! `pcache1TruncateUnsafe`), so that runs with this pool and with SQLite's own differ only in their memory. This pool
+//! divides one mapping into frames that are aligned to their size, so that direct reads can go into the frames. One
+//! rule differs: SQLite's own cache of size N holds N-1 pages once it recycles; this pool holds N.
 
 use std::ffi::c_void;
 use std::ptr;
@@ -36,7 +36,8 @@ pub struct PoolCounters {
     pub overflow_frames: Counter,
 }
 
-/// The effort that a fetch may make for a page that the pool lacks; SQLite chooses it (`createFlag` of `xFetch`).
+/// How hard a fetch tries to get a frame for a page that is not in the pool. SQLite chooses this (`createFlag` of
+/// `xFetch`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Create {
     /// The fetch only looks for the page, and takes no frame for it.
@@ -59,12 +60,13 @@ pub struct Pool {
     /// Head of the LRU list (most recently unpinned) and its tail.
     newest: *mut Frame,
     oldest: *mut Frame,
-    /// The number of pages held. The next field, `unpinned`, is the number of unpinned ones among them.
+    /// The number of pages in the pool. The next field, `unpinned`, is the number of those that are not pinned.
     used: usize,
     unpinned: usize,
     free: Vec<*mut Frame>,
     memory: FrameMemory,
-    /// The page of a fetch that the pool refused as "not easy". SQLite repeats the fetch, and it must not count twice.
+    /// The page of a fetch that the pool refused as "not easy". SQLite repeats such a fetch, which must not be counted
+    /// twice.
     refused_key: Option<u32>,
     counters: Arc<PoolCounters>,
     /// The recorder of every access, if the run asks for a page trace.
@@ -149,8 +151,8 @@ impl Pool {
         self.admit(key)
     }
 
-    /// Returns true when nine tenths of the pool are pinned: SQLite should then write dirty pages first. The rule is
-    /// step 3 of `pcache1FetchStage2`.
+    /// Returns true when nine tenths of the pool are pinned: SQLite should then write dirty pages before it takes a
+    /// frame. The rule is step 3 of `pcache1FetchStage2`.
     fn is_nearly_all_pinned(&self) -> bool {
         let pinned = self.used - self.unpinned;
         // pcache1's rule uses its cache size N, which is frames + 1. Its mxPinned is N + 10 - 10 for a single cache.
@@ -189,8 +191,8 @@ impl Pool {
         frame
     }
 
-    /// Unpins a page, which becomes the most recently used one. If `discard` says that SQLite will not want it again,
-    /// or the pool holds more pages than its size, the page leaves the pool instead.
+    /// Unpins a page, which becomes the most recently used one. The page leaves the pool instead if `discard` is true,
+    /// because SQLite no longer needs it, or if the pool holds more pages than its size.
     ///
     /// # Safety
     /// `frame` was returned by [`Pool::fetch`] and is pinned.
@@ -247,8 +249,8 @@ impl Pool {
     }
 
     /// Drops every page numbered `limit` or more, pinned ones too. SQLite calls this at the end of each transaction
-    /// that wrote, with a limit that no page has reached. Then the call returns at once: a walk through the table took
-    /// half of a transaction's instructions.
+    /// that wrote, with a limit that no page has reached. For such a limit the call returns at once: without this
+    /// check, the walk through the table took half of a transaction's instructions.
     pub fn truncate(&mut self, limit: u32) {
         if limit > self.largest_key {
             return;
@@ -298,7 +300,7 @@ impl Pool {
         frame
     }
 
-    /// Puts a frame that is in no chain into the hash table, as the page `key`.
+    /// Puts a frame that is not in the hash table into it, as the page `key`.
     fn enter(&mut self, frame: *mut Frame, key: u32) {
         let bucket = key as usize & (self.buckets.len() - 1);
         // SAFETY: the callers' frames are alive.

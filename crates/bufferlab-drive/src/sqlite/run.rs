@@ -54,7 +54,7 @@ pub fn run(job: &Run<Database>, sink: &dyn Sink, cancelled: &AtomicBool) -> Resu
     })?;
     server.close()?;
     if let Some((holder, spool)) = recorder {
-        // Send signs of life: the sampler has ended, and keeping a long trace on a slow disk takes minutes.
+        // Send signs of life: the sampler has ended, and writing a long trace to a slow disk takes minutes.
         let keep = || page_trace::finish(&holder, spool);
         let spooled = with_signs_of_life(sink, "keeping the page trace", job.sample_interval, keep);
         finished.recorded.iter_mut().filter(|table| table.probe == NAME).for_each(|table| table.add(&spooled));

@@ -40,8 +40,8 @@ pub(super) unsafe fn set_up(
     }
 }
 
-/// Refuses a statement with parameters that SQLite spells `?`, `@a` or `$a`: the script gives them no value, so they
-/// would silently be NULL.
+/// Refuses a statement with parameters in SQLite's other forms, `?`, `@a` or `$a`: the script gives such parameters no
+/// value, so they would silently be NULL.
 ///
 /// # Errors
 /// When the statement has another number of parameters than `given`, the number of the script's.

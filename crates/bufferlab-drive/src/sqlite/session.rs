@@ -31,7 +31,7 @@ impl<'a> SqliteServer<'a> {
         SqliteServer { interruptible: None, engine, cancelled }
     }
 
-    /// Returns the failure with the operating system's message, if SQLite has dropped one.
+    /// Adds the operating system's message to a failure, if there is one that SQLite did not report.
     pub fn with_cause(&self, mut failure: Failure) -> Failure {
         if let Some(cause) = self.engine.take_io_error() {
             failure.what = format!("{} ({cause})", failure.what);
@@ -39,7 +39,7 @@ impl<'a> SqliteServer<'a> {
         failure
     }
 
-    /// Closes the database, for which SQLite copies the WAL back.
+    /// Closes the database. SQLite then copies the WAL back into it.
     pub fn close(self) -> Result<(), Failure> {
         drop(self.interruptible);
         self.engine.close()

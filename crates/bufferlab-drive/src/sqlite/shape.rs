@@ -15,7 +15,7 @@ use crate::failure::{DEVICE_ERROR_HINT, Failure, FailureKind, RELOAD_HINT};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TreeKind {
-    /// A table's rows, also those of a table in the order of its key (WITHOUT ROWID).
+    /// A table's rows, also if the table is stored in the order of its key (WITHOUT ROWID).
     Table,
     /// The entries of an index.
     Index,
@@ -184,8 +184,8 @@ impl Tree {
         self.level_pages[level] += 1;
     }
 
-    /// Returns true for a tree whose interior pages hold entries, too. A table in the order of row ids has rows only on
-    /// its leaves (file format, section 1.6).
+    /// Returns true for a tree whose interior pages hold entries, too. Only a table in the order of row ids has all
+    /// rows on its leaves (file format, section 1.6).
     fn keeps_entries_on_interiors(&self, connection: &Connection) -> rusqlite::Result<bool> {
         if self.kind == TreeKind::Index {
             return Ok(true);

@@ -1,7 +1,7 @@
 //! A prepared statement over SQLite's C interface: bind, step, read columns, reset, without an allocation.
 //!
-//! rusqlite's own statement borrows its connection, which a client that keeps both cannot express. rusqlite also looks
-//! cached statements up by their text. The statement of this file serves the hot path and does neither.
+//! rusqlite's own statement borrows its connection, so no client could own both. rusqlite also finds cached statements
+//! by their text, which costs time. The statement of this file, for the hot path, does neither.
 
 use std::ffi::{CStr, c_int};
 use std::ptr;

@@ -4,8 +4,8 @@
 //! through a second descriptor opened with O_DIRECT, so that SQLite's page cache is the only cache of those pages. The
 //! WAL stays buffered: it is a log, and its size is bounded by the checkpoint knob. See <https://sqlite.org/vfs.html>.
 //!
-//! POSIX drops a process's locks on a file when *any* descriptor of it is closed. Therefore the direct descriptor lives
-//! exactly as long as the database file itself, and one process opens a database through one connection.
+//! POSIX drops a process's locks on a file when *any* descriptor of it is closed. Therefore the direct descriptor is
+//! closed only together with the database file, and a process opens a database through only one connection.
 
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::fs::OpenOptions;
@@ -20,7 +20,7 @@ use rusqlite::ffi;
 use super::aligned_file::{AlignedFile, Transfer};
 use crate::counter::Counter;
 
-/// The way in which the shim reads and writes the database file.
+/// How the shim reads and writes the database file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IoMode {
     /// O_DIRECT with this logical block size: the kernel keeps no copy of a page.
@@ -41,10 +41,10 @@ pub struct VfsCounters {
     pub pages_written: Counter,
     /// Reads of the database file that are not whole pages (its header).
     pub db_other_reads: Counter,
-    /// Bytes that the device reads for the database file: with those that alignment adds, and those read before a write
-    /// of a part of a block.
+    /// Bytes that the device reads for the database file. They include the bytes that alignment adds, and the blocks
+    /// that are read before a part of them is written.
     pub db_read_bytes: Counter,
-    /// Bytes that the device writes for the database file, with those that alignment adds.
+    /// Bytes that the device writes for the database file, including the bytes that alignment adds.
     pub db_write_bytes: Counter,
     /// Time that SQLite waited for reads of the database file, in nanoseconds.
     pub db_read_ns: Counter,
@@ -140,7 +140,7 @@ impl Vfs {
         Arc::clone(&self.shared.counters)
     }
 
-    /// Returns the operating system's words for the last I/O error, which SQLite reduces to "disk I/O error".
+    /// Returns the operating system's message for the last I/O error, which SQLite reports only as "disk I/O error".
     pub fn take_last_error(&self) -> Option<String> {
         self.shared.last_error.lock().ok().and_then(|mut error| error.take())
     }
@@ -182,7 +182,8 @@ unsafe fn shared_of(vfs: *mut ffi::sqlite3_vfs) -> &'static Shared {
 }
 
 static METHODS: ffi::sqlite3_io_methods = ffi::sqlite3_io_methods {
-    // Version 2 has shared memory, which WAL needs, and no memory mapping, which would bypass the page cache.
+    // Version 2 has shared memory, which WAL needs. It has no memory mapping, through which SQLite would read pages
+    // past its page cache.
     iVersion: 2,
     xClose: Some(close),
     xRead: Some(read),
@@ -204,7 +205,8 @@ static METHODS: ffi::sqlite3_io_methods = ffi::sqlite3_io_methods {
     xUnfetch: None,
 };
 
-/// Calls the parent file's method; a parent without it is a bug of SQLite's build, answered as an I/O error.
+/// Calls the parent file's method. If the parent lacks the method, which would be a bug in SQLite's build, returns an
+/// I/O error.
 macro_rules! parent_call {
     ($file:expr, $method:ident $(, $argument:expr)*) => {{
         // SAFETY: the parent file was opened by its own xOpen and stays open until our xClose; SQLite's own arguments
@@ -339,7 +341,7 @@ unsafe fn read_direct(
     match direct.read(buffer, offset as u64) {
         Ok(transfer) if transfer.filled == buffer.len() => (ffi::SQLITE_OK, transfer),
         Ok(transfer) => {
-            // SQLite demands that the unread rest is zero.
+            // SQLite requires zeros in the part of the buffer that was not read.
             buffer[transfer.filled..].fill(0);
             (ffi::SQLITE_IOERR_SHORT_READ, transfer)
         }
@@ -442,8 +444,9 @@ unsafe extern "C" fn sector_size(file: *mut ffi::sqlite3_file) -> c_int {
 }
 
 unsafe extern "C" fn device_characteristics(file: *mut ffi::sqlite3_file) -> c_int {
-    // Without this bit SQLite reads overflow pages through the pool. With the bit it reads them from the file whenever
-    // no page is dirty (sqlite3PagerDirectReadOk). At pages of 512 B those were four reads in five, which no pool saw.
+    // Without this bit SQLite reads overflow pages through the pool. With the bit it reads them directly from the file
+    // whenever no page is dirty (sqlite3PagerDirectReadOk). At pages of 512 B four of five reads were such reads, which
+    // no pool saw.
     parent_call!(file, xDeviceCharacteristics) & !ffi::SQLITE_IOCAP_SUBPAGE_READ
 }
 

@@ -1,4 +1,5 @@
-//! Computes the hash of a server's certificate to which a login binds: `tls-server-end-point` (RFC 5929, section 4.1).
+//! Computes the hash of a server's certificate to which a login is bound: `tls-server-end-point` (RFC 5929, section
+//! 4.1).
 
 use ring::digest::{self, SHA256, SHA384, SHA512};
 use x509_cert::der::asn1::ObjectIdentifier;
@@ -9,8 +10,8 @@ use x509_cert::der::oid::db::rfc5912::{
 
 use super::der::Certificate;
 
-/// Signature algorithms and the hash for each: the algorithm's own, or SHA-256 in place of older hashes, as RFC 5929
-/// says.
+/// Signature algorithms, each with its hash: the algorithm's own hash, or SHA-256 in place of MD5 and SHA-1, as RFC
+/// 5929 says.
 const SIGNED_WITH: [(ObjectIdentifier, &digest::Algorithm); 9] = [
     (MD_5_WITH_RSA_ENCRYPTION, &SHA256),
     (SHA_1_WITH_RSA_ENCRYPTION, &SHA256),

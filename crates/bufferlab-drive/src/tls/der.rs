@@ -1,6 +1,6 @@
 //! Reads the parts of X.509 certificates that rustls does not show: names, times, the algorithm of the signature.
 //!
-//! It verifies nothing, because rustls does.
+//! This file does not verify certificates, because rustls does.
 
 use x509_cert::certificate::{CertificateInner, Raw, Version};
 use x509_cert::der::Decode;
@@ -27,8 +27,8 @@ pub struct Certificate {
 impl Certificate {
     /// Returns the parts of a certificate; none for bytes that are not one.
     pub fn parse(der: &[u8]) -> Option<Self> {
-        // Parse without strict checks: the certificates that servers make for themselves break rules of RFC 5280, such
-        // as the length of the serial number.
+        // Parse without strict checks: certificates that servers generate break rules of RFC 5280, such as the length
+        // of the serial number.
         let certificate = CertificateInner::<Raw>::from_der(der).ok()?;
         let signed = certificate.tbs_certificate();
         let validity = signed.validity();

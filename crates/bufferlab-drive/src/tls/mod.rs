@@ -1,6 +1,6 @@
 //! TLS to a server, by rustls with ring: the handshake, and a stream over it that a connection reads and writes.
 //!
-//! This client has only TLS 1.2 with ECDHE, and TLS 1.3. The caller begins the handshake at the point that its protocol
+//! This client supports TLS 1.3, and TLS 1.2 with ECDHE. The caller begins the handshake at the point that its protocol
 //! defines.
 
 mod binding;
@@ -58,7 +58,7 @@ impl TlsError {
     }
 }
 
-/// A client that can make one handshake: it has its own certificate, and its demands on the server's.
+/// A client that can make one handshake. It has the client's certificate, and the rules for checking the server's.
 pub struct TlsClient {
     config: ClientConfig,
     verifier: Arc<Verifier>,
@@ -115,7 +115,7 @@ impl TlsClient {
         Ok(Some(TlsClient { config, verifier, name: ServerName::try_from(host.to_owned()).ok() }))
     }
 
-    /// Makes the handshake, which must end before the patience does. The socket has timeouts afterwards.
+    /// Makes the handshake, within the time that `patience` leaves. Afterwards the socket has timeouts.
     ///
     /// # Errors
     /// See [`TlsError`].
@@ -123,7 +123,7 @@ impl TlsClient {
         let closed = |error: io::Error| TlsError::Refused(ended(&error));
         let name = match self.name {
             Some(name) => name,
-            // No certificate can name such a host, so use the address of the server instead.
+            // The host's name is not valid in a certificate, so use the server's IP address instead.
             None => ServerName::from(socket.peer_addr().map_err(closed)?.ip()),
         };
         let refused = |error: &Error, hello: bool| {
@@ -154,7 +154,7 @@ impl TlsClient {
                 Err(error) => return Err(closed(error)),
             }
             if let Err(error) = session.process_new_packets() {
-                // Send the server the reason, if it still listens.
+                // Send the server the reason; ignore a server that no longer listens.
                 let _ = session.write_tls(&mut socket);
                 return Err(refused(&error, session.protocol_version().is_some()));
             }
@@ -185,8 +185,8 @@ fn private_key(path: &Path) -> Result<PrivateKeyDer<'static>, Refusal> {
 fn explained(error: &Error, hello: bool) -> Refusal {
     match error {
         Error::PeerIncompatible(_) => Refusal::too_old(),
-        // MySQL 5.7 with yaSSL, which has no TLS later than 1.1, answers with a packet of its own protocol, whose
-        // length looks like a record of TLS.
+        // MySQL 5.7 with yaSSL, which has no TLS later than 1.1, answers with a packet of MySQL's protocol, whose
+        // length looks like the header of a TLS record.
         Error::InvalidMessage(InvalidMessage::UnknownProtocolVersion) if !hello => Refusal::too_old(),
         Error::AlertReceived(
             AlertDescription::ProtocolVersion
@@ -218,8 +218,9 @@ impl Tls {
         self.is_verified
     }
 
-    /// Returns the hash of the server's certificate to which SCRAM binds (`tls-server-end-point`, RFC 5929). Returns
-    /// none if the certificate has no such hash, or the server has not proven that the certificate is its own.
+    /// Returns the hash of the server's certificate, to which SCRAM is bound (`tls-server-end-point`, RFC 5929).
+    /// Returns none if the certificate has no such hash, or the server has not proven that it has the certificate's
+    /// key.
     pub fn endpoint(&self) -> Option<&[u8]> {
         self.endpoint.as_deref()
     }
@@ -256,7 +257,7 @@ impl Tls {
 
 impl Read for Tls {
     /// Reads the decrypted bytes that come with one read of the socket. If that read ends inside a record, returns the
-    /// error `Interrupted`, so that the caller checks its time limit: a record may come byte by byte.
+    /// error `Interrupted`. So the caller can check its time limit, even if a record comes byte by byte.
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let StreamOwned { conn, sock } = &mut self.stream;
         // Send answers to the server's messages, such as requests for new keys.
@@ -266,7 +267,7 @@ impl Read for Tls {
         for is_new in [false, true] {
             match conn.reader().read(buffer) {
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {}
-                // The server closed the connection without TLS's closing message, as a killed server does.
+                // The server closed the connection without TLS's closing message, as when it is killed.
                 Err(error) if error.kind() == ErrorKind::UnexpectedEof => return Ok(0),
                 read => return read,
             }

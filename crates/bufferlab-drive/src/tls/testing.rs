@@ -107,7 +107,8 @@ impl Identity {
 
 pub(crate) type Accepted = StreamOwned<ServerConnection, TcpStream>;
 
-/// Plays a server for a number of connections, one after the other. Returns the server's address and its thread.
+/// Starts a thread that acts as a server for a number of connections, one after the other. Returns the server's address
+/// and the thread.
 pub(crate) fn serve(
     connections: usize,
     mut play: impl FnMut(TcpStream, usize) + Send + 'static,

@@ -1,5 +1,5 @@
-//! Tests of the handshake with servers that the tests play: every mode with every kind of certificate, old servers,
-//! silent servers.
+//! Tests of the handshake: every mode with every kind of certificate, old servers, silent servers. The tests themselves
+//! act as the servers.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -55,7 +55,8 @@ fn every_mode_accepts_and_refuses_certificates_as_libpq_does() {
     let expired: Edit = |params| params.not_after = date_time_ymd(2020, 3, 4);
     let early: Edit = |params| params.not_before = date_time_ymd(2099, 3, 4);
     let is_ca: Edit = |params| params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-    // The authority, the names and the change of a certificate, and the answers with verify-ca and verify-full.
+    // The authority that signs a certificate, the names in it and a change of it; then the answers with verify-ca and
+    // with verify-full.
     let table: [(&Authority, &[&str], Edit, &str, &str); 10] = [
         (&ours, &["localhost"], nothing, "", ""),
         (&ours, &["*.example", "127.0.0.1", "localhost"], nothing, "", ""),
@@ -272,7 +273,7 @@ fn messages_of_tls_itself_are_no_input() {
     let mut tls = client
         .handshake(TcpStream::connect(address).expect("it listens"), Patience::of(LONG))
         .expect("anything will do");
-    // The server sends tickets after the handshake of TLS 1.3.
+    // After the handshake of TLS 1.3 the server sends session tickets.
     for _ in 0..20 {
         assert!(!tls.has_input());
         std::thread::sleep(Duration::from_millis(5));

@@ -1,7 +1,8 @@
 //! Decides by libpq's modes whether to trust a server's certificate, and explains a refusal.
 //!
-//! rustls and webpki do the checks; this file chooses them. Without root certificates it accepts every certificate, but
-//! still checks that the server has the certificate's key: PostgreSQL's channel binding relies on that.
+//! rustls and webpki do the checks; this file chooses which are done. Without root certificates it accepts every
+//! certificate, but still checks that the server has the certificate's key, because PostgreSQL's channel binding relies
+//! on that.
 
 use std::path::PathBuf;
 use std::sync::Mutex;
@@ -76,7 +77,7 @@ impl Verifier {
         now: UnixTime,
     ) -> Result<(), Error> {
         if roots.certificates.contains(certificate) {
-            // The server's certificate is self-signed and itself a root. webpki refuses such a server's certificate,
+            // The server's certificate is self-signed and is itself among the roots. webpki refuses such a certificate,
             // but OpenSSL accepts it.
             holds_now(certificate, now)?;
         } else {
@@ -114,8 +115,8 @@ impl Verifier {
         }
     }
 
-    /// Returns the result of the check of the handshake's signature. Without root certificates, accepts a certificate
-    /// of version 1, which webpki cannot read, and notes that the key is unproven.
+    /// Returns the result of checking the handshake's signature. Without root certificates, accepts a certificate of
+    /// version 1, which webpki cannot read, and records that the server has not proven that it has the key.
     fn or_unproven(
         &self,
         checked: Result<HandshakeSignatureValid, Error>,

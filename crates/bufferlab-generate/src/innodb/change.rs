@@ -64,8 +64,8 @@ impl Innodb {
         }
     }
 
-    /// Splits a leaf (btr0btr.cc, `btr_page_split_and_insert`): one row after the new one if rows are inserted in order
-    /// (`btr_page_get_split_rec_to_right`), in the middle otherwise.
+    /// Splits a leaf (btr0btr.cc, `btr_page_split_and_insert`). If rows are inserted in order, the new leaf begins one
+    /// row after the inserted row (`btr_page_get_split_rec_to_right`). Otherwise the leaf is split in the middle.
     fn split(&mut self, pools: &mut Pools, row: Row, place: Place, in_a_row: bool) {
         let Row { of, group, key, .. } = row;
         let bytes = self.inserted[of as usize];
@@ -127,7 +127,7 @@ impl Innodb {
             return tree.remove(place);
         }
         let other = *tree.leaf(into);
-        // The right page stays, and gets the keys of both.
+        // Keep the right page, with the keys of both pages.
         let own = tree.leaf_mut(place);
         (own.rows, own.bytes) = (own.rows + other.rows, own.bytes + other.bytes);
         let freed = std::mem::replace(&mut own.page, other.page);
@@ -166,7 +166,7 @@ impl Innodb {
         } else if left < old + by {
             let leaf = *tree.leaf(place);
             let (group, key) = tree.middle(place);
-            // Rows grow in the order of their keys, so that the rows after this one have not grown yet.
+            // Rows grow in the order of their keys, so the rows after this one have not grown yet.
             let (upper, grown) = (leaf.rows / 2, leaf.bytes.saturating_sub(leaf.rows * old) / by);
             let moved = upper * old + by * grown.saturating_sub(leaf.rows - upper);
             let Some(new) = tree.split(place, group, key, upper, moved) else { return pools.fill() };

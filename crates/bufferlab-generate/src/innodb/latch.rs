@@ -1,4 +1,4 @@
-//! The latches that InnoDB takes on pages, by the numbers that a page trace has.
+//! The latches that InnoDB takes on pages, with their numbers in page traces.
 
 /// A shared latch (sync0types.h, `RW_S_LATCH`).
 pub(super) const SHARED: u8 = 1;

@@ -21,7 +21,7 @@ const ROW_ID: u32 = 6;
 /// Bytes of a page's number in a node pointer (rem0types.h, `REC_NODE_PTR_SIZE`).
 const CHILD: u32 = 4;
 
-/// A segment asks for an extent when fewer than one page in this many is free (fsp0fsp.cc, `FSEG_FILLFACTOR`).
+/// A segment takes a new extent when less than an eighth of its pages is free (fsp0fsp.cc, `FSEG_FILLFACTOR`).
 const FILL_FACTOR: u32 = 8;
 
 /// The number of trees that a prefill of TPC-C reads.
@@ -76,7 +76,7 @@ impl PageSize {
         self.empty() >= bytes + record + Self::slots(rows + 1)
     }
 
-    /// Returns the pages of an extent, of 1 MiB for these sizes (fsp0types.h, `FSP_EXTENT_SIZE`).
+    /// Returns the number of pages in an extent, which has 1 MiB for these page sizes (fsp0types.h, `FSP_EXTENT_SIZE`).
     fn extent(self) -> u32 {
         (1 << 20) / self.0
     }
@@ -94,8 +94,9 @@ impl PageSize {
         single + (used - single).next_multiple_of(self.extent())
     }
 
-    /// Returns the same as `reserved` for an index that is built sorted. Such a build asks for no page near another
-    /// (btr0bulk.cc, `PageBulk::init`), so its segment takes an extent as soon as few of its pages are free.
+    /// Returns the reserved pages as [`PageSize::reserved`] does, but for an index that is built sorted. Such a build
+    /// does not ask for pages near other pages (btr0bulk.cc, `PageBulk::init`), so its segment takes an extent as soon
+    /// as few of its pages are free.
     fn reserved_built(self, used: u32) -> u32 {
         let before_last = used.saturating_sub(1);
         let mut reserved = used.min(self.extent() / 2);
@@ -185,8 +186,9 @@ pub(super) fn lay_out(size: PageSize, loaded: &Loaded, of: Relation, objects: &m
         true => size.takes_built(rows, bytes, record),
         false => size.takes_next(rows, bytes, record),
     };
-    // The first leaf is the root. When it is full its rows move to another page, which forgets the last insert, so that
-    // it is split at its middle record (btr0btr.cc, `btr_root_raise_and_insert`; page0page.h, `page_get_middle_rec`).
+    // The first leaf is the root. When the root is full, its rows move to another page. That page does not record where
+    // the last insert was, so InnoDB splits it at its middle record (btr0btr.cc, `btr_root_raise_and_insert`;
+    // page0page.h, `page_get_middle_rec`).
     let halves_first = !is_built(of);
     // The argument is the bytes of a key above the leaves.
     let fan_out = size.fan_out(match of {
@@ -216,8 +218,8 @@ pub(super) fn lay_out(size: PageSize, loaded: &Loaded, of: Relation, objects: &m
     let mut loading = Loading::new(groups, keys, halves_first);
     loaded.rows(of).for_each(|(group, key, bytes)| loading.push(group, key, bytes.into(), &takes));
     let leaves = loading.leaves;
-    // The most that a table grows by: every transaction is a New-Order, or a Payment, and leaves are half full at
-    // worst.
+    // The bound on a table's growth assumes that every transaction is a New-Order or a Payment, and that leaves are as
+    // little as half full.
     let rows = if of == Relation::OrderLine { 8 } else { 1 };
     let bytes = u64::from(loaded.inserted(of));
     let growth = (transactions * rows * bytes / u64::from(size.0) * 3 / 2) as u32 + 64;

@@ -218,7 +218,7 @@ impl Engine for Innodb {
         }
     }
 
-    /// Undoes the last change first (row0undo.cc, `row_undo`).
+    /// Undoes the transaction's changes, the last one first (row0undo.cc, `row_undo`).
     fn rollback(&mut self, pools: &mut Pools) {
         while let Some((row, log)) = self.changed.pop() {
             self.undo.read_back(pools, log);
@@ -234,7 +234,7 @@ impl Engine for Innodb {
     }
 
     fn read(&mut self, pools: &mut Pools, row: Row, _purpose: Purpose) {
-        // An item that does not exist is sought where the last one is.
+        // The search for an item that does not exist ends on the leaf of the last item.
         let key = if row.of == Relation::Item { row.key.min(ITEMS) } else { row.key };
         look_up(pools, self.tree(row.of), Row { key, ..row });
     }
@@ -248,8 +248,8 @@ impl Engine for Innodb {
         seek(pools, self.tree(order.of), order);
     }
 
-    /// The search for a district begins in the last leaf of the district before, and passes rows that wait for the
-    /// purge.
+    /// The search for a district begins in the last leaf of the district before, and passes deleted rows that are not
+    /// purged yet.
     fn read_first(&mut self, pools: &mut Pools, of: Relation, group: u32, lowest: Option<u32>) {
         let tree = self.tree(of);
         let [first, last] = [0, u32::MAX >> 1].map(|key| Row::new(of, group, key));
@@ -293,16 +293,16 @@ impl Engine for Innodb {
                 look_up(pools, self.tree(joined.of), *joined);
             }
         }
-        // The last batch of rows goes on after the range's end; the first four rows are not a batch (row0sel.cc,
-        // `row_search_mvcc`; row0mysql.h, `MYSQL_FETCH_CACHE_THRESHOLD`).
+        // From the fifth row on the cursor fetches rows in batches, and the last batch may pass the range's end
+        // (row0sel.cc, `row_search_mvcc`; row0mysql.h, `MYSQL_FETCH_CACHE_THRESHOLD`).
         let beyond = FETCHED - u32::saturating_sub(rows, 4) % FETCHED;
         if self.grown(first.of).later_rows(place, first.group).0 < beyond {
             tree.behind(place).into_iter().for_each(|place| pass(pools, tree, place));
         }
     }
 
-    /// For each UPDATE by the primary key the optimizer dives into the table's other index, which begins with the same
-    /// columns.
+    /// For each UPDATE by the primary key the optimizer also estimates the rows of a range in the table's other index,
+    /// because that index begins with the same columns.
     fn update(&mut self, pools: &mut Pools, row: Row, _note: u32) {
         row.of.second().into_iter().for_each(|second| self.dive_group(pools, second, row.group));
         let tree = self.tree(row.of);

@@ -1,4 +1,5 @@
-//! Pages that manage the space of a table's file: which of them a split, a merge and a read get.
+//! Pages that manage the space of a table's file. The functions say which of these pages a split, a merge and a read
+//! access.
 //!
 //! The rules give the same gets as a page trace of MySQL 5.7.22 with one connection.
 
@@ -73,8 +74,9 @@ pub(super) fn father(pools: &mut Pools, tree: &Grown, origin: u32) {
 }
 
 /// Adds the gets of bitmap pages: one for each leaf that is read, to see whether changes wait for it (buf0buf.cc,
-/// `buf_page_io_complete`; ibuf0ibuf.cc, `ibuf_merge_or_delete_for_page`). One page of 16 KiB in 16,384 is a bitmap, so
-/// that it stays in every pool and is not read. Pages above the leaves are seldom read, and count as leaves here.
+/// `buf_page_io_complete`; ibuf0ibuf.cc, `ibuf_merge_or_delete_for_page`). Only one page of 16 KiB in 16,384 is a
+/// bitmap, so bitmaps stay in every pool and cause no reads. Pages above the leaves have no such gets; they are seldom
+/// read, so this function counts them as leaves.
 pub fn count_bitmaps(run: &mut Run) {
     for pool in &mut run.pools {
         pool.gets += pool.counts.misses;

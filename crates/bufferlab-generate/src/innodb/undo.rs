@@ -23,9 +23,10 @@ pub(crate) struct Segments {
 }
 
 impl Segments {
-    /// MySQL 5.7: 128 in the system tablespace (trx0sys.h, `TRX_SYS_N_RSEGS`). Slots 1 to 32 are those of temporary
-    /// tables (srv0srv.cc, `srv_tmp_undo_rsegs`), and the next 32 replace them, so that transactions use their segments
-    /// twice in a round (trx0trx.cc, `get_next_redo_rseg`).
+    /// MySQL 5.7: 128 rollback segments in the system tablespace (trx0sys.h, `TRX_SYS_N_RSEGS`). Slots 1 to 32 are
+    /// those of temporary tables (srv0srv.cc, `srv_tmp_undo_rsegs`). A transaction whose turn is one of these slots
+    /// takes one of the next 32 instead. So in each round transactions use those 32 segments twice (trx0trx.cc,
+    /// `get_next_redo_rseg`).
     pub const OF_5_7: Segments = Segments { used: 96, twice: 32, temporary: 32, tablespaces: 1 };
     /// MySQL from 8.0 on: 128 (`innodb_rollback_segments`) in each of two undo tablespaces (`innodb_undo_tablespaces`;
     /// trx0trx.cc, `get_next_redo_rseg_from_undo_spaces`), and as many in the temporary tablespace.
@@ -72,7 +73,7 @@ const BEHIND_HALVES: usize = 5;
 /// `innodb_purge_rseg_truncate_frequency`). In a trace of eight connections 128 batches had this many transactions.
 const TRUNCATION: usize = 172;
 
-/// Bytes of the old text c in a record of hot_rows.
+/// Bytes of the old value of column c in an undo record of hot_rows.
 const C: u32 = 120;
 
 /// Returns the bytes of an undo record of an update or a delete: header, key and old values of the columns that the
@@ -206,7 +207,7 @@ impl Undo {
         page
     }
 
-    /// Returns the page of a segment's inserts, which is used again and again.
+    /// Returns the page of a segment's inserts, which each transaction of the segment uses again.
     fn insert_page(&mut self, pools: &mut Pools, segment: u32) -> u32 {
         if let Some(page) = self.segments[segment as usize].insert {
             return page;
@@ -277,7 +278,7 @@ impl Undo {
         self.history.push_back(Committed { segment, page, full, deleted });
     }
 
-    /// Ends the open transaction without history, after its rows are restored.
+    /// Ends the open transaction after its rows are restored, and adds nothing to the history.
     pub(super) fn forget(&mut self, pools: &mut Pools) {
         self.close(pools);
         self.free.extend(self.full.drain(..).map(Reverse));

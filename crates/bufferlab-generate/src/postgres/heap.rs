@@ -78,7 +78,7 @@ pub(super) struct Heap {
     targets: Vec<Option<u32>>,
     /// The category of free space that the free space map has for a page, if it is not 0.
     noted: HashMap<u32, usize>,
-    /// For each category, the pages that were noted with it; some of them have another category now.
+    /// For each category, the pages that were recorded with it. Some of these pages have another category now.
     known: Vec<VecDeque<u32>>,
     visibility: u32,
     space: u32,
@@ -202,8 +202,8 @@ impl Heap {
         }
     }
 
-    /// Reads a page that the session has pinned already, and changes it. If all of its rows are visible to all, also
-    /// reads its page of the visibility map, which must be changed.
+    /// Reads a page that the session has pinned already, and changes it. If all rows of the page are visible to all
+    /// transactions, also reads its page of the visibility map, which the session must change too.
     pub(super) fn fetch_to_change(&self, pools: &mut Pools, block: u32) {
         pools.get(self.page(block), HELD);
         pools.change(self.page(block));
@@ -212,7 +212,7 @@ impl Heap {
         }
     }
 
-    /// Returns whether all rows of a page are visible to all.
+    /// Returns whether all rows of a page are visible to all transactions.
     pub(super) fn is_all_visible(&self, block: u32) -> bool {
         self.pages[block as usize].is_all_visible
     }
@@ -445,7 +445,7 @@ mod tests {
             heap.insert(pools, None, bytes, Now { session, ..now(1) }).block
         };
         (0..12).for_each(|_| assert_eq!(insert(&mut heap, &mut pools, 0, 600), 3));
-        // The map knows of no page with room: another session begins on the last one, of which 920 bytes are left.
+        // The map has no page with room, so another session begins on the last page, which has 920 bytes left.
         assert_eq!(insert(&mut heap, &mut pools, 1, 1000), 4);
         assert_eq!(insert(&mut heap, &mut pools, 1, 1000), 4);
         // The second session has noted page 3 in the map, so a third session finds room there.

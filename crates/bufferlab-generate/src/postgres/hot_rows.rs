@@ -19,7 +19,8 @@ pub(super) const COUNTERS_EVERY: u64 = 10_000;
 /// The distance between the values of k of a generated row and of the row that repeats it: odd, so that values spread.
 const STRIDE: u64 = 0x9E37_79B1;
 
-/// The value of column k of each row: as loaded for the first rows, and spread as evenly for further ones.
+/// The value of column k of each row: the generated value for the first rows, and equally spread values for further
+/// rows.
 pub(super) struct Ks {
     own: Vec<u32>,
     rows: u32,
@@ -36,7 +37,7 @@ impl Ks {
         ((k - 1) % u64::from(self.rows)) as u32 + 1
     }
 
-    /// Returns how many rows have each value of k from 1 on, 255 at most.
+    /// Returns, for each value of k from 1 on, the number of rows that have this value; 255 stands for 255 or more.
     fn counts(&self) -> Vec<u8> {
         let mut counts = vec![0_u8; self.rows as usize];
         for id in 1..=self.rows {

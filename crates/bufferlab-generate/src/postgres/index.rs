@@ -28,7 +28,7 @@ const NEIGHBOURS: u32 = 3;
 /// Returns whether a leaf takes an item while an index is built. An item that does not fit goes to the next leaf,
 /// together with the item before it (nbtsort.c, `_bt_buildadd`).
 pub(super) fn takes_built(_rows: u32, bytes: u32, record: u32) -> bool {
-    // Two line pointers: the high key's, and the one that PageGetFreeSpace leaves out.
+    // 4 bytes are the high key's line pointer, and 4 bytes are the line pointer that PageGetFreeSpace leaves out.
     EMPTY - 4 - 4 >= bytes + record + BUILD_LEAVES
 }
 
@@ -146,7 +146,7 @@ impl Index {
         }
     }
 
-    /// Returns the keys of a group, below `key`, of entries of dead versions that are not marked as killed.
+    /// Returns the keys below `key` in a group whose entries lead to dead versions and are not marked as killed.
     pub(super) fn gone_until(&self, group: u32, key: u32) -> Vec<u32> {
         let place = self.tree.place(group, 0);
         let end = self.tree.place(group, key);
@@ -165,7 +165,7 @@ impl Index {
         self.stale.entry(leaf).or_default().push(stale);
     }
 
-    /// Removes the last note of a key and a heap page: the version lives again.
+    /// Notes that the version to which an entry leads is alive again: removes the last note of its death.
     pub(super) fn unbury(&mut self, (group, key): (u32, u32), block: u32) {
         let leaf = self.tree.leaf(self.tree.place(group, key)).page;
         if let Some(stale) = self.stale.get_mut(&leaf)

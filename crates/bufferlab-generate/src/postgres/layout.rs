@@ -73,7 +73,7 @@ pub(super) fn lay_out(loaded: &Loaded, objects: &mut Objects, table: Relation, t
         }
         _ => (small + 64, (1, 1 << 31), small + 64),
     };
-    // The bytes of the first district's row represent all.
+    // Every district's row gets the size of the first district's row.
     let rows = loaded.rows(table).map(|(.., own)| if table == Relation::District { bytes } else { own });
     let heap = Heap::new(objects, table.name(), rows, of_heap);
     let tuples = Tuples::default();

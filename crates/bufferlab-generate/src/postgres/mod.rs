@@ -42,8 +42,8 @@ const CATALOG_GETS: u32 = 6;
 /// number; otherwise the catalogue would have a larger share of its gets.
 const COUNTERS_EVERY: u64 = 1_000_000 / TRANSACTION_US;
 
-/// The number of transactions that each session commits while the oldest transaction is under way. A New-Order has 46
-/// statements and a Delivery 70; the mean transaction has 27.
+/// The number of transactions that each session commits while the oldest transaction is under way. It is 2 because a
+/// New-Order has 46 statements and a Delivery 70, and the mean transaction only 27.
 const OLDEST: u64 = 2;
 
 /// A change that a rollback undoes: a version of a row, and the version before it.

@@ -37,7 +37,7 @@ pub struct Btree {
     end_page: u32,
     /// Pages that the open transaction changed.
     pub dirty: Vec<u32>,
-    /// Pages that the open transaction changed besides, but that a rollback leaves in the cache here.
+    /// Further pages that the open transaction changed. In this model a rollback leaves them in the cache.
     pub(super) also_written: Vec<u32>,
     /// Whether the open transaction took or freed a page.
     pub(super) is_resized: bool,
@@ -419,7 +419,7 @@ impl Btree {
         while nodes.len() < ends.len() {
             nodes.push(self.new_node(pools, !all.children.is_empty()));
         }
-        // An unused node stays in the list, empty, because a run frees few.
+        // An unused node stays in the list without cells: a run frees few nodes.
         let free = old[old.len().min(ends.len())..].iter().map(|&node| self.nodes[node as usize].page);
         let before = self.free_pages.len();
         self.free_pages.extend(free);
@@ -481,8 +481,8 @@ impl Btree {
     }
 }
 
-/// Moves the ends of siblings among cells of the given sizes in bytes, by the two passes of `balance_nonroot`. The cell
-/// at an end goes to the parent.
+/// Chooses at which cell each sibling ends, by the two passes of `balance_nonroot`. `sizes` has the cells' sizes in
+/// bytes. The cell at an end goes to the parent.
 fn share_out(sizes: &[u32], ends: &mut Vec<usize>, capacity: u32, is_sorted: bool) {
     let cells = sizes.len();
     let size = |cell: usize| if cell < cells { sizes[cell] } else { 0 };

@@ -116,7 +116,7 @@ impl Records for Cells {
     }
 }
 
-/// The leaves of HISTORY, a table with row ids that is only appended to: full ones, one after the other
+/// The leaves of HISTORY, a table with row ids that is only appended to: full leaves, one after the other
 /// (`balance_quick`). The root is a page above the leaves from the load on.
 #[derive(Default)]
 pub(super) struct History {

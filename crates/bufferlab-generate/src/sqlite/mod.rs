@@ -49,8 +49,8 @@ pub(crate) fn limits(page_bytes: u32) -> Limits {
     Limits { layout_bytes, ..Limits::of(layout::MAX_WAREHOUSES, page_bytes) }
 }
 
-/// Facts on a customer's numbers that decide how many bytes they take. The load writes a balance of -1,000 cents, 1,000
-/// cents paid (two bytes each), one payment and no delivery (no byte each).
+/// Facts about the numbers in a customer's row that decide how many bytes the numbers take. The load writes a balance
+/// of -1,000 cents, 1,000 cents paid (two bytes each), one payment and no delivery (no byte each).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Account(u8);
 
@@ -339,7 +339,7 @@ impl Engine for Sqlite {
         }
     }
 
-    /// Writes each line where the cursor finds it; after a balance it seeks the line again.
+    /// Writes each line at the place where the cursor finds it. After a balance of the tree, seeks the line again.
     fn update_all(&mut self, pools: &mut Pools, span: Span) {
         self.delivers = true;
         let tree = self.tree(span.first.of);
@@ -383,7 +383,7 @@ mod tests {
 
     /// Bytes of a customer's balance, payments, and counts of payments and deliveries, as SQLite writes them.
     fn bytes(numbers: [i64; 4]) -> u32 {
-        // The text keeps the cell above its least size.
+        // The text makes the cell larger than the least size of a cell.
         cell(numbers.map(Value::Int).into_iter().chain([Value::Text("a customer's other columns")]))
     }
 

@@ -56,8 +56,8 @@ pub(super) fn divide(page_bytes: u32, bytes: u16) -> Divided {
 }
 
 /// Returns which pages of a chain SQLite gets to read columns, each of which begins and ends at these bytes of the
-/// payload (vdbe.c, `vdbeColumnFromOverflow`; btree.c, `accessPayload`). The cursor keeps the numbers of pages that it
-/// met.
+/// payload (vdbe.c, `vdbeColumnFromOverflow`; btree.c, `accessPayload`). The cursor remembers the numbers of the pages
+/// that it has read.
 pub(super) fn gets_of_columns(page_bytes: u32, local: u32, columns: impl Iterator<Item = (u32, u32)>) -> Vec<usize> {
     let page = |byte: u32| (byte.saturating_sub(local) / (page_bytes - NEXT)) as usize;
     let (mut met, mut gets) = (0, Vec::new());

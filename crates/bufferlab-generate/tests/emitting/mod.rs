@@ -50,8 +50,8 @@ impl Emitted {
     }
 }
 
-/// A pool that reports its events. It finds evictions by checking each page that it held before. Some pools report only
-/// reads.
+/// A pool that reports its events. It finds evictions by checking for each page that it held before whether it still
+/// holds the page. Some pools report only reads.
 struct Emitting<M> {
     pool: M,
     tells_evictions: bool,
@@ -71,7 +71,8 @@ impl<M: Holds> Emitting<M> {
             let pool = &self.pool;
             let (held, mut left): (Vec<_>, Vec<_>) = self.held.iter().partition(|&&page| pool.holds(page));
             self.held = held;
-            // The order within a batch of evictions is unknown: put the page first whose last use is longest ago.
+            // The order within a batch of evictions is unknown: report the pages in the order of their last uses, the
+            // oldest first.
             left.sort_by_key(|&page: &u32| self.last_us[page as usize]);
             left.into_iter().for_each(|page| emitted.tell(page, Kind::Evict, access));
         }
@@ -170,7 +171,7 @@ fn told(emitted: &[Arc<Mutex<Emitted>>]) -> Told {
     Told { row_us: columns.row_us.clone(), columns, larger_misses: all.map(reads).collect() }
 }
 
-/// Plays transactions of TPC-C to pools of these sizes.
+/// Passes the accesses of TPC-C's transactions to pools of these sizes.
 pub fn of_tpcc<M: Model + Holds + Send + 'static>(
     engine: Box<dyn Engine>,
     loaded: Loaded,
@@ -194,7 +195,8 @@ pub fn of_tpcc<M: Model + Holds + Send + 'static>(
     told(&emitted)
 }
 
-/// Plays gets of pages by a power law to pools of these sizes, a quarter of them under an exclusive latch.
+/// Passes gets of pages, whose frequencies follow a power law, to pools of these sizes. A quarter of the gets take an
+/// exclusive latch.
 pub fn of_power_law<M: Model + Holds + Send + 'static>(pages: u32, power: f64, gets: u64, sizes: &[u32]) -> Told {
     let mut several = Several::new::<M>(sizes, pages);
     let mut random = 7_u64;

@@ -1,8 +1,8 @@
-//! A gate for tests of generated runs.
+//! A warm-up's gate for tests of generated runs.
 
 use bufferlab_generate::run::Gate;
 
-/// A gate that opens at once.
+/// A gate that ends the warm-up at once.
 pub struct Open;
 
 impl Gate for Open {

@@ -1,10 +1,10 @@
-//! Decodes the spool into one file of events in the order of time. It holds a page of each processor in memory, no
-//! more.
+//! Decodes the spool into one file of events in the order of time. Only one page of each processor is in memory at a
+//! time.
 //!
-//! Plugs and unplugs name no device. The decoder gives them the device of the requests that their task holds back,
-//! because a plug holds back a task's own requests. If a task holds none back here, its plugs belong to other devices,
-//! and the decoder only counts them. If the trace has every step, it recognises requests by their allocation; else by
-//! the bios that were queued and not merged into others.
+//! Events of plugs and unplugs have no device. The decoder gives them the device of the requests that their task holds
+//! back, because a plug holds back a task's own requests. If a task holds back no request of the traced devices, its
+//! plugs belong to other devices, and the decoder only counts them. If the trace has every step, the decoder recognises
+//! a request by its allocation; otherwise by a bio that was queued and not merged into another.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::fs::{self, File};
@@ -96,7 +96,7 @@ struct Holders {
     of_task: HashMap<i32, Held>,
 }
 
-/// Requests of one task that are allocated and, as far as is known, neither unplugged nor issued.
+/// Requests of one task that are allocated and, by the events so far, neither unplugged nor issued.
 struct Held {
     device: u32,
     requests: u64,

@@ -112,8 +112,8 @@ fn letters(events: &[Event]) -> String {
 #[test]
 fn without_allocations_an_unplug_has_the_device_of_what_its_task_queued() {
     let made = Made::without_steps();
-    // Task 9 queued nothing here. Task 5 queued two, of which one was issued at once: its unplug releases the other
-    // one.
+    // Task 9 queued no request of this device. Task 5 queued two requests, of which one was issued at once. Its unplug
+    // releases the other one.
     let told = [(1, b'Q', 5, 8), (2, b'D', 5, 8), (3, b'Q', 5, 16), (4, b'U', 9, 2), (5, b'U', 5, 1), (6, b'U', 5, 1)];
     let (all, decoded) = made.page(0, &told).decoded();
     assert_eq!((letters(&all).as_str(), decoded.plugs_elsewhere), ("QDQU", 2));
@@ -138,7 +138,7 @@ fn two_processors_events_come_in_the_order_of_time() {
 #[test]
 fn an_unplug_has_the_device_of_the_requests_that_its_task_held_back() {
     let made = Made::new();
-    // Task 9 never had a request here; task 5 plugs twice.
+    // Task 9 never had a request of this device; task 5 plugs twice.
     made.page(
         0,
         &[(1, b'G', 5, 8), (2, b'P', 5, 0), (3, b'P', 9, 0), (4, b'U', 9, 3), (5, b'U', 5, 1), (6, b'U', 5, 1)],
@@ -218,7 +218,7 @@ fn pages_recorded_from_a_kernel_give_the_requests_that_were_made() {
         Ok(())
     })
     .expect("a whole spool");
-    // The kernel's own count, of per_cpu/*/stats.
+    // The first number is the kernel's own count, from per_cpu/*/stats.
     assert_eq!((decoded.events_read, decoded.events, decoded.plugs_elsewhere), (222, 71, 151));
     let of = |action: u8, way: u8| -> Vec<(u64, u32)> {
         let wanted = all.iter().filter(|event| event.action == action && event.flags[0] == way);

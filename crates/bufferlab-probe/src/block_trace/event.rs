@@ -29,8 +29,9 @@ pub(super) const TRACEPOINTS: [(&str, u8); 16] = [
     ("block_bio_complete", b'C'),
 ];
 
-/// The steps of a request between queueing and issuing, except merging. A trace records them when asked for every step.
-/// An event costs the task that makes the request some tenths of a microsecond, and most requests have two of these.
+/// The steps of a request between queueing and issuing, except merging. A trace records them only if `every_step` is
+/// set. An event costs the task that makes the request some tenths of a microsecond, and most requests have two of
+/// these events.
 const STEPS: [&str; 4] = ["block_bio_bounce", "block_getrq", "block_plug", "block_rq_insert"];
 
 /// Returns the names of the tracepoints to record, with the steps of a request only if `every_step` is true.
@@ -73,8 +74,8 @@ pub struct Event {
 }
 
 impl Event {
-    /// Returns the event in the form of the decoded file: little-endian, without gaps but for four bytes of zeros at
-    /// the end of the numbers.
+    /// Returns the event in the form of the decoded file: little-endian, without gaps between fields, but with four
+    /// bytes of zeros after the last number.
     pub fn record(&self) -> [u8; RECORD_BYTES] {
         let mut record = [0; RECORD_BYTES];
         let mut at = 0;

@@ -1,4 +1,5 @@
-//! An instance of tracefs: a buffer with separate events, which ends with this process.
+//! An instance of tracefs: a trace buffer with its own list of enabled events. Its process removes it; `remove_stale`
+//! removes instances of processes that have died.
 
 use std::fs;
 use std::path::PathBuf;
@@ -6,7 +7,7 @@ use std::time::Duration;
 
 use crate::tracefs::{Owner, TraceError, Tracing, is_dead, whole_text};
 
-/// The beginning of the names of bufferlab's instances. The process, its start time, and a number follow.
+/// The beginning of the names of bufferlab's instances. The process ID, the process's start time and a number follow.
 const PREFIX: &str = "bufferlab-";
 /// The most attempts to remove a directory, which may stay busy for a moment after its files are closed.
 const REMOVE_ATTEMPTS: u32 = 50;
@@ -33,7 +34,8 @@ fn checked(tracing: Tracing) -> Result<Tracing, TraceError> {
     Ok(tracing)
 }
 
-/// An instance: a buffer with separate events. Dropping it removes it; close its files before.
+/// An instance: a trace buffer with its own list of enabled events. Dropping removes the instance; close its files
+/// before.
 #[derive(Debug)]
 pub(super) struct Instance {
     path: PathBuf,
@@ -148,9 +150,9 @@ mod tests {
     fn instances_of_the_dead_are_removed_and_those_of_the_living_and_of_others_stay() {
         let root = imaginary();
         let own = format!("bufferlab-{}-{}.0", std::process::id(), Owner::new().started);
-        // Process numbers end at 4 Mi.
+        // The largest process ID is 4,194,304, so this process is dead.
         let dead = "bufferlab-99999999-1.0";
-        // Another process has the number now.
+        // This process has the ID, but did not start at the time in the name.
         let reused = format!("bufferlab-{}-1.3", std::process::id());
         let strangers = ["perf", "bufferlab-", "bufferlab-x-1.0", "bufferlab"];
         for name in [own.as_str(), dead, &reused].iter().chain(&strangers) {

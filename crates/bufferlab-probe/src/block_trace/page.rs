@@ -1,5 +1,5 @@
-//! A page of the kernel's ring buffer: events one after another, each with its distance in time from the one before.
-//! Follows kernel/trace/ring_buffer.c and include/linux/ring_buffer.h (enum ring_buffer_type).
+//! A page of the kernel's ring buffer: events one after another, each with the time since the event before. Follows
+//! kernel/trace/ring_buffer.c and include/linux/ring_buffer.h (enum ring_buffer_type).
 
 use crate::tracefs::PageLayout;
 
@@ -12,7 +12,7 @@ const LENGTH: u64 = (1 << 30) - 1;
 const PADDING: u32 = 29;
 const TIME_EXTEND: u32 = 30;
 const TIME_STAMP: u32 = 31;
-/// An absolute time has 59 bits; the page gives the rest.
+/// An absolute time in an event has only its lowest 59 bits; the higher bits are those of the page's time.
 const STAMP_BITS: u32 = 59;
 
 /// Whether events are missing before a page.

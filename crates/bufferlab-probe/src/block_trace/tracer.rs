@@ -29,7 +29,7 @@ use crate::tracefs::TraceError;
 const NAME: &str = "block_trace";
 const WAIT_MS: libc::c_int = 100;
 const PAUSE: Duration = Duration::from_millis(2);
-/// The kernel wakes the reader when this much of a buffer is full.
+/// The kernel wakes the reader when this percentage of a buffer is full.
 const WAKE_PERCENT: &str = "25";
 
 /// The settings of a block trace: the device, the directory of its pages, the size of its buffers, and its events.
@@ -73,7 +73,8 @@ struct ReadSoFar {
 
 /// A trace that is ready, on, or over. Dropping it leaves nothing in tracefs.
 pub struct BlockTracer {
-    // Close and join the reader before the instance goes: the kernel does not remove a directory with open files.
+    // The reader must close its files and be joined before the instance is dropped: the kernel does not remove a
+    // directory with open files.
     reader: Option<JoinHandle<ReadSoFar>>,
     stop: Arc<AtomicBool>,
     switch: Option<File>,
@@ -101,7 +102,7 @@ impl BlockTracer {
             hint: "use a kernel of 4.0 or later: its trace clock `mono` is the clock of the samples".to_owned(),
             ..error
         })?;
-        // A full buffer refuses new events and counts them. Overwriting would lose old ones while the thread reads
+        // A full buffer refuses new events and counts them. Overwriting would lose old events while the thread reads
         // them.
         instance.write("options/overwrite", "0")?;
         instance.write("buffer_size_kb", &settings.buffer_kib_per_cpu.to_string())?;
@@ -249,7 +250,7 @@ struct Source {
     spool: SpoolWriter,
 }
 
-/// Moves pages until `stop`, and then those that are left; the body of the thread.
+/// Moves pages to the spool until `stop` is set, and then the remaining pages. It is the body of the reading thread.
 fn read_until(stop: &AtomicBool, layout: PageLayout, mut sources: Vec<Source>) -> ReadSoFar {
     let thread = DriverThread::current();
     let mut read = ReadSoFar::default();
@@ -392,8 +393,9 @@ fn numbers_of(device: &Device) -> Result<(BTreeSet<(u32, u32)>, Vec<(String, Str
     Ok((numbers, partitions))
 }
 
-/// Returns the further disks to trace, for a device without requests that passes bios down, such as md. A device with
-/// requests, such as a loop device, shows all of them itself, and other programs use its disk too.
+/// Returns the further disks to trace below a device that has no requests itself and passes bios down, such as md.
+/// Returns none for a device with requests, such as a loop device: its own events show all of them, and other programs
+/// use its disk too.
 fn disks_below(device: &Device) -> &[Disk] {
     let own = device.major_minor.as_deref().and_then(parse_number);
     if own.is_some_and(|(major, minor)| has_requests(major, minor)) { &[] } else { &device.disks }

@@ -1,5 +1,5 @@
-//! File systems whose files carry no block device's number: btrfs, overlay, tmpfs, network file systems. The mount
-//! table has their source. Only a source of exactly one block device has counters.
+//! Devices of file systems whose files do not have a block device's number: btrfs, overlay, tmpfs, network file
+//! systems. The mount table has their source. Only a source that is exactly one block device has counters.
 
 use super::identity::{Device, device_number};
 use super::sysfs::Sysfs;
@@ -36,7 +36,7 @@ fn resolve_overlay(sysfs: &Sysfs, mounts: &[Mount], path: &Path, overlay: &Mount
     }
 }
 
-/// Returns the device a file system was mounted from, when that is one block device.
+/// Returns the device from which a file system was mounted, if it is one block device.
 fn resolve_source(sysfs: &Sysfs, path: &Path, mount: &Mount) -> Device {
     let number = match mount.source.is_absolute().then(|| device_number(&mount.source)) {
         Some(Ok(number)) if number.0 != 0 => number,

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 const NAME: &str = "device";
 
-/// Cumulative counters: metric, column, and the value of one unit of the column.
+/// Cumulative counters: the metric, its column, and the factor from the column's unit to the metric's.
 const COUNTERS: [(&str, Column, u64); 16] = [
     ("device_reads", Column::Reads, 1),
     ("device_reads_merged", Column::ReadsMerged, 1),
@@ -31,8 +31,8 @@ const COUNTERS: [(&str, Column, u64); 16] = [
 ];
 const IN_FLIGHT: &str = "device_in_flight";
 
-/// The counters of each whole disk below a stacked device. They have separate names: the requests of the stack and of
-/// its disks are the same work seen twice, and must not be added up.
+/// The counters of each whole disk below a stacked device. They have names that differ from the device's: requests of a
+/// stacked device and of its disks are the same work counted twice, and must not be added up.
 const DISK_COUNTERS: [(&str, Column, u64); 8] = [
     ("disk_reads", Column::Reads, 1),
     ("disk_read_bytes", Column::ReadSectors, SECTOR_BYTES),

@@ -1,6 +1,6 @@
 //! The devices below a stacked device: LVM, dm-crypt, multipath (device mapper), md RAID and loop devices. This file
-//! walks `slaves/` of Documentation/ABI/stable/sysfs-block, and a loop device's backing file, down to whole disks. It
-//! is bounded: it cuts a tree at a depth and a number of disks that no real machine has.
+//! walks `slaves/` of Documentation/ABI/stable/sysfs-block, and a loop device's backing file, down to whole disks. The
+//! walk ends at a depth and a number of disks that no real machine has.
 
 use super::identity::{Device, Disk, device_number};
 use super::sysfs::{Sysfs, kernel_name, text};

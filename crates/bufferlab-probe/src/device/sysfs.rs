@@ -114,7 +114,7 @@ pub(super) mod tests {
     use super::*;
     use std::os::unix::fs::symlink;
 
-    /// (number, directory below devices, files with their texts).
+    /// A device that a test makes: (number, directory below `devices`, files with their texts).
     type MadeDevice<'a> = (&'a str, &'a str, &'a [(&'a str, &'a str)]);
 
     /// Makes a tree like /sys with one device for each entry.

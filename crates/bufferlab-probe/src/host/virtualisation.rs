@@ -6,7 +6,7 @@ use std::path::Path;
 
 /// Returns the hypervisor's name, `none` on bare metal, or None when unknown.
 pub(super) fn hypervisor(cpuinfo: &str) -> Option<String> {
-    // WSL2's kernel says so; the processor would only say Hyper-V.
+    // The kernel of WSL2 has Microsoft's name in its release; the processor would only report Hyper-V.
     if text("/proc/sys/kernel/osrelease").is_some_and(|release| release.contains("microsoft")) {
         return Some("wsl".to_owned());
     }

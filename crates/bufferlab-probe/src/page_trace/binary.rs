@@ -1,4 +1,4 @@
-//! The part of a binary that identifies its build, stripped or not: the executable bytes.
+//! The executable segments of a binary. Their bytes identify the build, whether its symbols were stripped or not.
 
 use std::fs::File;
 use std::path::Path;

@@ -16,7 +16,7 @@ const FIRST_NAMESPACE: u64 = 0xEFFF_FFFC;
 /// The kernel's file with its level of lockdown, the present level in brackets (kernel_lockdown(7)).
 const LOCKDOWN: &str = "/sys/kernel/security/lockdown";
 
-/// Returns true at the level of lockdown at which the kernel refuses programs as invalid, without naming the reason.
+/// Returns whether the kernel is at the level of lockdown at which it refuses programs as invalid, without a reason.
 fn is_secretive(lockdown: &str) -> bool {
     lockdown.contains("[confidentiality]")
 }

@@ -176,7 +176,7 @@ fn loaded(pid: u32) -> Result<Ebpf, TraceError> {
         let program = programs.program_mut(name).ok_or_else(|| refused(format!("no program {name}")))?;
         let program: &mut BtfTracePoint = program.try_into().map_err(|error: ProgramError| refused(error))?;
         match program.load(event, &btf) {
-            // A kernel without io_uring has no such event, and no server that uses it.
+            // A kernel without io_uring has no such event, and no server can use io_uring there.
             Err(ProgramError::Btf(BtfError::UnknownBtfTypeName { .. })) if name == "ring_request" => continue,
             loaded => loaded.map_err(|error| refused(causes(&error)))?,
         }

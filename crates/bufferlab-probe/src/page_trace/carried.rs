@@ -89,7 +89,8 @@ impl Carried {
 }
 
 impl Eviction {
-    /// Stores a read of the frame as this eviction's, if it is the last known one before the eviction.
+    /// Takes a read of the frame as the source of this eviction's page, if it is the last known read before the
+    /// eviction.
     fn takes(&mut self, read: Read) {
         if read.t_ns <= self.t_ns && self.of.is_none_or(|of| of.t_ns <= read.t_ns) {
             self.of = Some(read);

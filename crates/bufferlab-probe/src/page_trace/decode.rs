@@ -1,4 +1,5 @@
-//! Decodes records into accesses: by the places of their fields, and the meaning of each site.
+//! Decodes records into page accesses. A record's fields have fixed places, and its site says which kinds of events it
+//! is.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hash};
@@ -12,7 +13,8 @@ use super::carried::{Carried, NAMELESS};
 use super::mixed::Mixed;
 use super::recording::{Settings, Site};
 
-/// A call reads or makes fewer blocks than this; PostgreSQL's `MAX_IO_COMBINE_LIMIT` is 128.
+/// A call reads or makes at most this many blocks; a record with more is invalid. PostgreSQL's `MAX_IO_COMBINE_LIMIT`
+/// is 128.
 const MOST_BLOCKS: u64 = 1 << 16;
 
 /// A decoder of one build's records.
@@ -23,7 +25,7 @@ pub(super) struct Decoder {
     fields: Fields,
     /// The kinds of events of each site: first if its flag is not set, then if it is.
     sites: Vec<[Vec<Kind>; 2]>,
-    /// The bits of each site's flag that matter.
+    /// For each site, the bits of its flag that the decoder looks at.
     flag_masks: Vec<u64>,
     modes_if_in_pool: Vec<u64>,
     objects: Numbers<[u32; 4]>,
@@ -32,7 +34,7 @@ pub(super) struct Decoder {
     number_of_thread: Numbers<u32>,
     /// The kernel's IDs of the threads. A thread's place in this list is its number in decoded records.
     pub threads: Vec<u32>,
-    /// The pages of frames, for evictions whose page has lost its number.
+    /// Finds the pages of evictions whose records lack the page's number.
     pub carried: Carried,
 }
 
@@ -44,7 +46,8 @@ struct Fields {
     page: Place,
     mode: Place,
     latch: Place,
-    /// The session's entry for a page that it has pinned, null if it has not; it decides the pin's part of `latch`.
+    /// The address of the session's entry for the page if the session has pinned the page, else null. It decides the
+    /// bit of `latch` that marks a pinned page.
     held: Option<Place>,
     /// The address of the get's `BufferAccessStrategy`, and its type; an address of type 0 means that neither is known.
     strategy: Option<[Place; 2]>,
@@ -196,9 +199,10 @@ impl Decoder {
     }
 }
 
-/// A site's name for the processor's flags. Only the zero flag counts, which a comparison of equal values sets.
+/// The name by which sites fetch the processor's flags. The decoder uses only the zero flag, which a comparison of
+/// equal values sets.
 pub(super) const ZERO_FLAG: &str = "%zf";
-/// The place of that flag.
+/// The bit of the zero flag in the processor's flags.
 const ZERO_FLAG_BIT: u64 = 0x40;
 
 /// Returns the bits of a site's field `flag` that decide which events it marks.
@@ -208,9 +212,9 @@ fn flag_mask(settings: &Settings, site: &Site) -> u64 {
     if text.is_some_and(|text| text == ZERO_FLAG) { ZERO_FLAG_BIT } else { u64::MAX }
 }
 
-/// The rings of the values of IOContext (pgstat.h): bulk read, bulk write, normal, VACUUM.
+/// The rings of the values of IOContext (pgstat.h) up to version 17: bulk read, bulk write, normal, VACUUM.
 const RINGS_UNTIL_17: [u8; 4] = [BULK_READ, OTHER_RING, NO_RING, OTHER_RING];
-/// The same from 18 on: bulk read, bulk write, init (of the log), normal, VACUUM.
+/// The rings of the values of IOContext from version 18 on: bulk read, bulk write, init (of the log), normal, VACUUM.
 const RINGS_FROM_18: [u8; 5] = [BULK_READ, OTHER_RING, NO_RING, NO_RING, OTHER_RING];
 
 impl Fields {
@@ -223,7 +227,7 @@ impl Fields {
             return ring;
         }
         let Some([address, kind]) = self.strategy else { return 0 };
-        // Without an address there was nothing to fetch the type from.
+        // A get without a strategy has the address 0, so the record has no type either.
         if address.number(data) == 0 {
             return NO_RING;
         }
@@ -265,7 +269,7 @@ mod tests {
         Format::parse(&(HEAD.to_owned() + &lines.collect::<String>())).expect("it is one")
     }
 
-    /// The kinds of events of a site, if its flag is not set and if it is.
+    /// The kinds of events of a site: first those if its flag is not set, then those if it is set.
     type Kinds<'a> = (&'a [Kind], Option<&'a [Kind]>);
 
     fn settings(sites: &[Kinds<'_>]) -> Settings {
@@ -384,14 +388,14 @@ mod tests {
 
     #[test]
     fn an_io_context_tells_the_ring_where_the_strategy_is_lost() {
-        // Bulk read, bulk write, normal, VACUUM.
+        // The values of IOContext up to version 17: bulk read, bulk write, normal, VACUUM.
         assert_eq!(marks("io_context", 1, [0, 1, 2, 3]), [9, 13, 5, 13]);
         assert_eq!((marks("io_context", 0, [9]), marks("io_context", 0x5555_0000_0000, [9])), ([5], [13]));
     }
 
     #[test]
     fn an_io_context_from_18_on_has_one_more_value_before_normal() {
-        // Bulk read, bulk write, init, normal, VACUUM.
+        // The values of IOContext from version 18 on: bulk read, bulk write, init, normal, VACUUM.
         assert_eq!(marks("io_context_18", 1, [0, 1, 2, 3, 4]), [9, 13, 5, 5, 13]);
         assert_eq!((marks("io_context_18", 0, [9]), marks("io_context_18", 0x5555_0000_0000, [9])), ([5], [13]));
     }

@@ -1,5 +1,5 @@
-//! The values that a site fetches, in the kernel's notation (Documentation/trace/uprobetracer.rst), and their places in
-//! a record.
+//! The values that a site fetches, and their places in a record. A site gives them in the kernel's notation
+//! (Documentation/trace/uprobetracer.rst).
 
 use std::collections::BTreeMap;
 
@@ -109,10 +109,11 @@ impl Kept {
     }
 }
 
-/// Returns how much a record keeps of a field. Less is enough if its values are small, or if only null matters.
+/// Returns how much a record keeps of a field. A small field suffices if its values are small, or if only null and not
+/// null are distinguished.
 fn kept(name: &str, read_bytes: usize) -> Kept {
     match name {
-        // Addresses of which only null or not null matters.
+        // Addresses for which only null and not null are distinguished.
         "held" | "strategy" => Kept::Truth,
         "flag" if read_bytes == 8 => Kept::Truth,
         // Numbers below ten: the fork, and PostgreSQL's enumerations.

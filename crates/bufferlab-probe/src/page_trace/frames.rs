@@ -25,8 +25,8 @@ pub const MOVED: u8 = 1;
 /// The mark of a read into a frame whose page was not known yet.
 pub const UNNAMED: u8 = 2;
 
-/// A server's pool: the place of its memory, the size of its pages, and the numbers of reads that distinguish an
-/// eviction by a ring from one by the pool's own replacement.
+/// A server's pool: its addresses, the size of its pages, and two numbers of reads. By these numbers an eviction by a
+/// scan's ring is distinguished from one by the pool's own replacement.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Pool {
@@ -56,13 +56,13 @@ pub struct Call {
     pub inode: u64,
     /// The number of the device of the file's file system.
     pub device: u32,
-    /// The number of the process that calls.
+    /// The ID of the process that calls.
     pub process: u32,
     /// Bytes of the call's buffer.
     pub bytes: u32,
     /// Whether the call writes to the file; otherwise it reads.
     pub writes: bool,
-    /// The first bytes of the name of the file's folder.
+    /// The first bytes of the name of the folder that holds the file.
     pub folder: [u8; 8],
 }
 
@@ -126,7 +126,8 @@ type Map<K, V> = HashMap<K, V, BuildHasherDefault<Mixed>>;
 /// The frames of one pool, as far as calls have shown them.
 pub struct Frames {
     pool: Pool,
-    /// The remainder of all frames' addresses by the page's size; none before the first read or write.
+    /// The remainder of each frame's address divided by the page's size, equal for all frames; none before the first
+    /// read or write.
     remainder: Option<u64>,
     held: Map<u64, Held>,
     frame_of: Map<Page, u64>,
@@ -263,7 +264,7 @@ impl Frames {
         tell(Kind::Write, page, NO_RING, 0);
     }
 
-    /// Processes a write of memory outside of the pool: of its whole pages, those that frames hold are written.
+    /// Processes a write of memory outside of the pool: counts a write of each whole page of it that a frame holds.
     fn copy_written(&mut self, call: &Call, take: &mut impl FnMut(Record)) {
         let size = self.pool.page_size_bytes;
         let is_whole = u64::from(call.bytes).is_multiple_of(size) && call.offset.is_multiple_of(size);
@@ -393,7 +394,7 @@ mod tests {
         assert_eq!(told(&mut frames, [copy(1, 1)]), []);
         told(&mut frames, [call(0, 1, false), call(1, 3, false)]);
         let write = |page| (Kind::Write, page, NO_RING, 0);
-        // Of pages 0 to 3 frames hold two.
+        // The write covers pages 0 to 3, and frames hold two of them.
         assert_eq!(told(&mut frames, [copy(0, 4)]), [write(1), write(3)]);
         let other_file = Call { inode: 8, ..copy(1, 1) };
         let part = Call { bytes: 512, ..copy(1, 1) };
@@ -408,7 +409,7 @@ mod tests {
         let found = told(&mut frames, [call(0, 1, false), call(1, 2, false), call(1, 1, false)]);
         let moved = [(Kind::Evict, 2, NO_RING, 0), (Kind::Evict, 1, NO_RING, MOVED), (Kind::Read, 1, NO_RING, MOVED)];
         assert_eq!(found[2..], moved);
-        // The page that is in frame 0 now is not known.
+        // The decoder does not know the page that is now in frame 0.
         assert_eq!(told(&mut frames, [call(0, 5, false)]), [(Kind::Read, 5, NO_RING, UNNAMED)]);
     }
 
@@ -458,7 +459,8 @@ mod tests {
     }
 
     proptest! {
-        /// Checks that the calls of a pool show its reads, writes and evictions, if it replaces by LRU and frees nothing.
+        /// Checks that reads, writes and evictions are inferred from the calls of a pool that replaces by LRU and frees
+        /// no page.
         #[test]
         fn the_calls_of_a_pool_tell_its_reads_writes_and_evictions(
             gets in prop::collection::vec((0_u64..40, any::<bool>()), 1..400), size in 2_u64..12,

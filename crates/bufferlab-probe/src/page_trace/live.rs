@@ -27,24 +27,25 @@ use crate::tracefs::{TraceError, is_dead, started_at};
 const LOOK_NS: u64 = 100_000_000;
 /// Time over which a rate is averaged, so that one burst between two checks does not end a trace by itself.
 const RATE_SPAN_NS: u64 = 200_000_000;
-/// The share of its limit in bytes at which a trace ends by itself: a trace above the limit would have no file.
+/// The fraction of its limit in bytes at which a trace ends by itself, because a trace that exceeds the limit has no
+/// file.
 const MOST_USED: f64 = 0.9;
 
-/// A running server, and how often it may be stopped.
+/// A running server, the events to record, and the highest rate of events.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LiveSettings {
     /// The server's first process, whose program is the binary.
     pub pid: u32,
-    /// The most events a second, stops or calls, at which the trace goes on; events of other processes of the same
-    /// binary count, too.
+    /// The highest number of events (stops or calls) a second at which the trace goes on. Events of other processes of
+    /// the same binary count, too.
     pub events_per_s_max: f64,
     /// Whether each session is a process that the first one starts.
     #[serde(default)]
     pub forks: bool,
-    /// The release of another kernel, such as `6.1.0`: tests record in that kernel's way.
+    /// The release of another kernel, such as `6.1.0`, for tests: they record as on that kernel.
     pub release: Option<String>,
-    /// The binary, the sites and the file.
+    /// The events to record (accesses at the sites of a binary, or calls), and the file of records.
     pub trace: What,
 }
 
@@ -88,11 +89,11 @@ struct Moment {
     stops: u64,
     /// Number of stops of other processes of the same binary since the trace began.
     other_stops: u64,
-    /// The process numbers of the other processes of the binary; 0 for one outside of this PID namespace.
+    /// The process IDs of the other processes of the binary; 0 for a process outside of this PID namespace.
     other_processes: Vec<u32>,
 }
 
-/// A moment of a trace, with its accesses so far.
+/// The state of a trace at one moment, and the number of its accesses so far.
 #[derive(Clone, Debug, Serialize)]
 struct Now {
     #[serde(flatten)]
@@ -182,7 +183,8 @@ impl LiveTrace {
         Ok(Self { reader: Some(reader), stop, now, spool: spool.to_owned(), lists: None })
     }
 
-    /// Hands over the server's own list of its buffers. It has no effect if no frames are followed, or after the end.
+    /// Passes the server's own list of its buffers to the reader. Has no effect if the trace does not follow frames, or
+    /// has ended.
     pub fn name_frames(&self, buffers: Buffers) {
         if let Some(lists) = &self.lists {
             drop(lists.send(buffers));
@@ -195,7 +197,7 @@ impl LiveTrace {
         lock(&self.now).clone()
     }
 
-    /// Ends the trace and returns its result, as JSON's value; none the second time.
+    /// Ends the trace and returns its result as a JSON value; none at a second call.
     #[must_use]
     pub fn finish(&mut self) -> Option<impl Serialize + use<>> {
         self.stop.store(true, Ordering::Release);
@@ -235,7 +237,7 @@ struct Look {
     pid: u32,
     started: Option<u64>,
     events_per_s_max: f64,
-    /// The moments of the checks within the last [`RATE_SPAN_NS`], and the number of events until each.
+    /// For each check within the last [`RATE_SPAN_NS`], its moment and the number of events until then.
     counts: Vec<(u64, u64)>,
     looked_ns: u64,
     start_ns: u64,
@@ -306,7 +308,8 @@ fn gone(pid: u32) -> TraceError {
     TraceError::new("this process has ended", format!("process {pid}"), hint)
 }
 
-/// Returns the addresses of the sites in a process whose code there is that of its binary's file.
+/// Returns the addresses of the sites in a process, after checking that the process's code at the sites is that of its
+/// binary's file.
 ///
 /// # Errors
 /// When the code differs, because another program has a probe or a patch there. When the file has another instruction
@@ -352,11 +355,11 @@ fn untouched(pid: u32, settings: &Settings) -> Result<Vec<u64>, TraceError> {
     settings.sites.iter().map(address_of).collect()
 }
 
-/// Returns true when the kernel emulates an instruction: a push, a near jump, a conditional one, a call, a one-byte
+/// Returns true when the kernel emulates an instruction: a push, a near jump, a conditional jump, a call or a one-byte
 /// nop.
 ///
-/// It single-steps others, which costs twenty times as much on a virtual machine. See `branch_setup_xol_ops` and
-/// `push_setup_xol_ops` of arch/x86/kernel/uprobes.c.
+/// The kernel single-steps other instructions, which costs twenty times as much on a virtual machine. See
+/// `branch_setup_xol_ops` and `push_setup_xol_ops` of arch/x86/kernel/uprobes.c.
 fn is_emulated(instruction: [u8; 2]) -> bool {
     matches!(
         instruction,
@@ -364,7 +367,7 @@ fn is_emulated(instruction: [u8; 2]) -> bool {
     )
 }
 
-/// A part of a binary's file in the memory of a process, which may run it.
+/// A part of a binary's file that a process has mapped as executable code.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Code {
     pub address: u64,
@@ -421,7 +424,7 @@ mod tests {
     #[test]
     fn a_jump_above_the_limit_ends_the_trace_within_three_looks_and_a_burst_does_not() {
         let looks: Vec<u64> = (1..50).map(|look| 100 * look).collect();
-        // 9,000 a second and, from 1.03 s on, 11,000.
+        // There are 9,000 events a second until 1.03 s, and 11,000 a second from then on.
         let jump = |at_ms: u64| 9 * at_ms + 2 * at_ms.saturating_sub(1030);
         assert_eq!(ends_at_ms(10_000.0, &looks, jump), Some(1200));
         let high = |at_ms: u64| 100 * at_ms.saturating_sub(1030);
@@ -432,7 +435,8 @@ mod tests {
 
     #[test]
     fn a_reader_that_was_held_takes_what_gathered_meanwhile_for_no_rate() {
-        // Until 10 s ago there was nothing; since then 20,000 events have come, of which the reader has moved some.
+        // No event occurred until 10 s ago. Since then 20,000 events have occurred, and the reader has moved some of
+        // them.
         let rate_of = |moved: &[(u64, bool)]| {
             let now_ns = monotonic_ns();
             let mut counts = vec![(now_ns - 10_000 * MS, 0)];
@@ -456,7 +460,7 @@ mod tests {
             let looks: Vec<u64> =
                 jitter_ms.iter().scan(0, |at_ms, pause| { *at_ms += pause; Some(*at_ms) }).collect();
             let ended = ends_at_ms(limit as f64, &looks, |at_ms| rate * at_ms / 1000);
-            // Allow one event more or less at each edge of the span.
+            // Allow one event more or less at each end of the span.
             if rate + 20 < limit {
                 prop_assert_eq!(ended, None);
             }
@@ -518,7 +522,7 @@ mod tests {
 
     #[test]
     fn an_instruction_that_the_kernel_would_single_step_is_not_emulated() {
-        // push %rbp; push %r14; call; addq; mov.
+        // These are the first bytes of `push %rbp`, `push %r14`, `call`, `addq` and `mov`.
         let told = [[0x55, 0x48], [0x41, 0x56], [0xe8, 0], [0x48, 0x83], [0x48, 0x89]].map(is_emulated);
         assert_eq!(told, [true, true, true, false, false]);
     }
@@ -589,7 +593,7 @@ mod tests {
         assert!(trace.finish().is_none());
     }
 
-    /// Releases of kernels: this one, and one that records in the other way.
+    /// The releases of two kernels: of this one, which is none here, and of one that records in the other way.
     #[cfg(target_arch = "x86_64")]
     const RELEASES: [Option<&str>; 2] = [None, Some("5.15.0-91-generic")];
 

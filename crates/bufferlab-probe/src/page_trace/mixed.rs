@@ -7,7 +7,7 @@ use std::hash::Hasher;
 pub(super) struct Mixed(u64);
 
 impl Hasher for Mixed {
-    /// An array of numbers comes as its bytes.
+    /// Hashes bytes: `Hash` passes an array of numbers as its bytes.
     #[inline]
     fn write(&mut self, bytes: &[u8]) {
         let (words, rest) = bytes.as_chunks::<8>();

@@ -1,10 +1,11 @@
-//! Page accesses of a pool one by one: got, created, read, evicted, each with its page, thread and moment.
+//! Traces the page accesses of a pool one by one (get, create, read, evict and others), each with its page, thread and
+//! time.
 //!
 //! A recorder pushes accesses into a [`Spool`], in memory. After the run they become a file of records of one size,
-//! which Python turns into page-trace.parquet. A spool that cannot be written reports this at its end, and never stops
-//! a run. bufferlab's own pool records its accesses itself. A server that bufferlab starts is recorded at known places
-//! in its binary, by code of bufferlab in its process ([`inside`]). A server that runs already is recorded by the
-//! kernel only ([`LiveTrace`]).
+//! which Python turns into page-trace.parquet. If a spool cannot be written, the run continues, and the trace reports
+//! the problem at its end. bufferlab's own pool records its accesses itself. A server that bufferlab starts is recorded
+//! at known places in its binary, by code of bufferlab in its process ([`inside`]). A server that runs already is
+//! recorded only by the kernel, without code in its process ([`LiveTrace`]).
 
 mod binary;
 mod bpf;

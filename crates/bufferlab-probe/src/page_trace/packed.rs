@@ -4,13 +4,13 @@
 //! An access has a head of two bytes with its kind and the lengths of its fields. The fields are the time and the page,
 //! as differences from the previous access, then object, thread, latch and site if they have changed. The code stores
 //! every number at its full length, and then the next one over the unused bytes at its end, so that it needs no
-//! branches. Blocks of one size grow without a copy.
+//! branches. Memory grows by blocks of one size, so that accesses are never copied.
 
 use bufferlab_model::trace::{Kind, Record};
 
 const BLOCK_BYTES: usize = 1 << 18;
-/// Free bytes that a block needs to store an access: more than the longest access (24 bytes), and more than the last
-/// store of an access touches.
+/// The free bytes that a block must have before an access is stored: more than the longest access (24 bytes), and more
+/// than the last store writes beyond the access.
 const STORED_BYTES: usize = 32;
 const _: () = assert!(STORED_BYTES < BLOCK_BYTES, "no block has room for an access");
 const BEFORE_THE_FIRST: Record = Record { t_ns: 0, object: 0, page: 0, thread: 0, kind: Kind::Get, latch: 0, site: 0 };
@@ -130,7 +130,7 @@ fn length(number: u64) -> usize {
     (71 - (number | 1).leading_zeros() as usize) / 8
 }
 
-/// Returns a small number for a small difference of either sign.
+/// Encodes a signed difference as an unsigned number that is small if the difference is near zero.
 #[inline]
 fn folded(difference: u32) -> u32 {
     (difference << 1) ^ (difference.cast_signed() >> 31).cast_unsigned()
@@ -143,7 +143,7 @@ fn unfolded(number: u32) -> u32 {
 #[inline]
 fn number(rest: &mut &[u8], length: usize) -> Option<u64> {
     let (first, others) = rest.split_at_checked(length)?;
-    // All but the last accesses of a block have eight bytes there.
+    // Eight bytes follow here, except for the last accesses of a block.
     let number = if let Some(word) = rest.first_chunk() {
         u64::from_le_bytes(*word) & u64::MAX >> (64 - 8 * length)
     } else {

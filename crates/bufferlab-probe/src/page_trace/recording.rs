@@ -21,7 +21,7 @@ use crate::tracefs::TraceError;
 
 const BUFFER_BYTES: usize = 1 << 20;
 
-/// The file that a page trace makes once its run is over, and the most bytes that the trace may take.
+/// The file that a page trace writes once its run is over, and the most bytes that the trace may take.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SpoolAsked {
@@ -80,7 +80,7 @@ impl Spool {
         self.push_from(0, access);
     }
 
-    /// Adds an access from one of several rings. The rings may come in any order.
+    /// Adds an access from one of several rings. The caller may take the rings in any order.
     #[inline]
     pub(super) fn push_from(&mut self, ring: usize, access: &Record) {
         self.events[access.kind as usize] += 1;
@@ -103,7 +103,7 @@ impl Spool {
         events.map(|((_, name), count)| (*name, count)).collect()
     }
 
-    /// Returns the share of its limit that is used; 1 once the trace has ended there.
+    /// Returns the used fraction of the limit in bytes; 1 once the trace has ended at its limit.
     pub(super) fn used_ratio(&self) -> f64 {
         if self.is_over_limit {
             return 1.0;
@@ -118,7 +118,7 @@ impl Spool {
         self.finish_with(&Carried::default())
     }
 
-    /// Writes the file as [`Spool::finish`] does, with the pages that frames carried over.
+    /// Writes the file as [`Spool::finish`] does, and fills in the pages of evictions whose records lack them.
     #[must_use]
     pub(super) fn finish_with(self, carried: &Carried) -> Spooled {
         let events = self.events();
@@ -127,7 +127,7 @@ impl Spool {
         let written =
             merge(rings, |access| file.write_all(&carried.named(*access).bytes())).and_then(|()| file.flush());
         if is_over_limit || written.is_err() {
-            // A remaining file is removed with the run's folder.
+            // Ignore an error: the file is then removed with the run's folder.
             let _ = std::fs::remove_file(&path);
         }
         Spooled {
@@ -185,14 +185,15 @@ pub struct PageTraceAsked {
 pub struct WindowProbe<F> {
     window: Window,
     edges: Edges,
-    /// The moment of [`Probe::before_edge`], before the engine's counters of this edge were read; in nanoseconds.
+    /// The moment of [`Probe::before_edge`] in nanoseconds, before the engine's counters were read at this edge of the
+    /// window.
     asked_ns: Option<u64>,
     rest: F,
 }
 
-/// The moments before and after a server's counters were read. Its background threads may get pages meanwhile: the
-/// counts begin somewhere between `counters_start_ns` and the window's start, and end somewhere between the window's
-/// end and `counters_end_ns`.
+/// The moments before and after a server's counters were read. The server's background threads may get pages between
+/// two such moments. So the counts begin somewhere between `counters_start_ns` and the window's start, and end
+/// somewhere between the window's end and `counters_end_ns`.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 struct Edges {
     /// The moment before the counters were read at the window's start.
@@ -274,7 +275,7 @@ pub struct Site {
     pub byte: u8,
     /// Offset of the counter that a statically defined tracepoint checks.
     pub semaphore: Option<u64>,
-    /// The places of the fields' values, in the order of the fields and in the kernel's notation.
+    /// Where the probe finds each field's value, in the order of the fields and in the kernel's notation.
     pub fetch: Vec<String>,
 }
 
@@ -308,13 +309,13 @@ pub(super) struct Seen {
     pub others: u64,
     /// Records of the server that were lost, because the ring buffer of the kernel's program was full.
     pub lost: u64,
-    /// The process numbers of the other processes of the same binary that were stopped.
+    /// The process IDs of the other processes of the same binary that were stopped.
     pub strangers: Vec<u32>,
 }
 
-/// A recorder that is switched on, and the file it fills.
+/// A recorder that is switched on, with the spool into which it moves records.
 pub(super) trait Recorder: Send + 'static {
-    /// How long the reader sleeps when there are no more records.
+    /// The time for which the reader sleeps when there are no more records.
     const PAUSE: Duration;
     /// Moves records, a few thousand at most; returns whether there are no more.
     fn drain(&mut self) -> bool;
@@ -358,7 +359,7 @@ pub struct Told {
     pub spooled: Spooled,
     /// Accesses that were lost, because no buffer had room for their records.
     pub lost: u64,
-    /// Records of a thread that are older than the one before: the clocks of the processors disagree.
+    /// The number of records that are older than the thread's record before: the clocks of the processors disagree.
     pub steps_back: u64,
     /// Tablespace, database, relation and fork of each object, if objects have no single number.
     pub relations: Vec<[u32; 4]>,
@@ -473,7 +474,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let mut spool = spool(&folder, 100 * RECORD_BYTES as u64);
         for page in 0..90 {
-            // Far from one another in every field, so that each takes more than half of a record's bytes.
+            // Successive accesses differ much in every field, so that each takes more than half of a record's bytes.
             let (t_ns, far) = (u64::from(page % 2) << 60, page % 2 * u32::MAX);
             spool.push(&Record { t_ns, object: far, page: far, thread: far, kind: Kind::Get, latch: 0, site: 0 });
             assert!(spool.bytes <= 50 * RECORD_BYTES as u64);

@@ -1,10 +1,10 @@
 //! Records the accesses at places in a server's code, through a program that the kernel runs there (BPF).
 //!
-//! The program (bpf/sites.bpf.c) is kept by descriptors of this process: one link to all places, or a perf event for
-//! each. None has a name in the kernel, so that a killed process leaves nothing behind. If the server's sessions are
-//! threads, the program is bound to its process, and no other process of its binary is stopped. If they are processes,
-//! new ones must be seen from their first instruction. Then all processes of the binary are stopped, and the program
-//! skips those of other servers.
+//! Descriptors of this process keep the program (bpf/sites.bpf.c) in the kernel: one link to all places, or a perf
+//! event for each place. They have no names in the kernel, so a killed process leaves nothing behind. If the server's
+//! sessions are threads, the program is bound to its process, and no other process of its binary is stopped. If they
+//! are processes, new ones must be seen from their first instruction. Then all processes of the binary are stopped, and
+//! the program skips those of other servers.
 
 use std::ffi::CString;
 use std::io;
@@ -36,8 +36,8 @@ const DECODED_BYTES: usize = SITE_AT + 1;
 const FIRST_KERNEL: (u32, u32) = (5, 8);
 /// The first kernel with one link to many places.
 const FIRST_WITH_LINK: (u32, u32) = (6, 6);
-/// The first kernel whose link sees every thread of a process that it is bound to. Earlier ones see only one thread
-/// (`uprobe_prog_run` of kernel/trace/bpf_trace.c).
+/// The first kernel whose link sees every thread of a process that it is bound to. The links of earlier kernels see
+/// only one thread (`uprobe_prog_run` of kernel/trace/bpf_trace.c).
 const FIRST_WITH_BOUND_LINK: (u32, u32) = (6, 10);
 /// The first kernel that counts the memory of programs apart from locked memory.
 const FIRST_UNLOCKED: (u32, u32) = (5, 11);
@@ -97,7 +97,7 @@ struct Values {
 }
 
 const MOST_VALUES: usize = 12;
-/// In place of a register's number: the value is a constant.
+/// A number in place of a register's, which means that the value is a constant.
 const CONSTANT: u8 = 255;
 
 // SAFETY: plain numbers without gaps, for which any bytes are valid.
@@ -294,13 +294,13 @@ pub fn check(release: Option<&str>) -> Result<(), TraceError> {
 
 /// A server whose sites are recorded.
 pub(super) struct Server<'a> {
-    /// The process number of the server's first process.
+    /// The process ID of the server's first process.
     pub pid: u32,
     /// Whether each session of the server is a process.
     pub forks: bool,
     /// The addresses of the sites, the same in all processes of the server.
     pub addresses: Vec<u64>,
-    /// The release of another kernel, to record in that kernel's way.
+    /// The release of another kernel, for tests: the reader then records as on that kernel.
     pub release: Option<&'a str>,
 }
 
@@ -322,8 +322,8 @@ impl SiteReader {
     /// Switches the program on at all sites of a server.
     ///
     /// # Errors
-    /// When the sites do not show the page, the kernel refuses the program, or the spool cannot be made; nothing is on
-    /// then.
+    /// When the sites do not show the page of an access, the kernel refuses the program, or the spool cannot be made.
+    /// Then the program is on at no site.
     pub fn open(server: &Server<'_>, settings: &Settings) -> Result<Self, TraceError> {
         let of_sites = |why: String| {
             let hint = "please report this with the server's version";
@@ -375,7 +375,8 @@ impl Recorder for SiteReader {
         false
     }
 
-    /// The kernel waits for threads that are within the program, so that the ring has their records afterwards.
+    /// When the program is switched off, the kernel waits for threads that execute it, so the ring then has all their
+    /// records.
     fn close(&mut self) {
         self.bound = None;
         while !self.drain() {}

@@ -6,7 +6,8 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-/// A version-1 limit at or above this is "none": the kernel writes the largest multiple of the page size.
+/// A limit of version 1 at or above this means no limit: the kernel then writes the largest multiple of the page size
+/// that 63 bits can hold.
 const NO_LIMIT_BYTES: u64 = 1 << 60;
 
 /// The group of this process in each hierarchy of control groups.

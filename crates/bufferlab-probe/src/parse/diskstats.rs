@@ -59,7 +59,7 @@ pub fn find(text: &[u8], major: u32, minor: u32) -> Option<DiskCounters> {
         for (column, field) in columns.iter_mut().zip(&mut fields) {
             *column = number(field);
         }
-        // Kernels before 2.6.25 gave partitions four other columns under the same name; those are not these counters.
+        // Require this column: kernels before 2.6.25 wrote only four columns for a partition, which are other counters.
         columns[Column::WeightedMs as usize]?;
         Some(DiskCounters { columns })
     })

@@ -1,7 +1,7 @@
 //! /proc/self/io and /proc/self/statm: bytes this process moved to and from storage, and its resident pages. Layout:
-//! proc(5). read_bytes counts bytes that reached the block layer, without hits in the page cache; rchar
-//! counts the bytes of read calls, hits in the page cache included, and wchar those of write calls. `write_bytes` counts
-//! all of a folio of the page cache as soon as a byte of it changes (mm/page-writeback.c, `folio_account_dirtied`).
+//! proc(5). read_bytes counts bytes read from the block layer, without hits in the page cache. rchar counts the bytes
+//! of read calls, including hits in the page cache, and wchar the bytes of write calls. `write_bytes` counts all of a
+//! folio of the page cache as soon as a byte of it changes (mm/page-writeback.c, `folio_account_dirtied`).
 
 use super::{fields, named_numbers, number};
 

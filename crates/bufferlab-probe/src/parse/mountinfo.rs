@@ -13,7 +13,7 @@ pub struct Mount {
     pub major: u32,
     /// Minor number of the file system's device.
     pub minor: u32,
-    /// The directory of the file system that is the root of this mount (a bind mount shows a part).
+    /// The directory of the file system that is this mount's root: a bind mount shows only a part of a file system.
     pub root: PathBuf,
     /// The directory on which the file system is mounted.
     pub mount_point: PathBuf,
@@ -39,8 +39,8 @@ pub fn mounts(text: &[u8]) -> Vec<Mount> {
     lines(text).filter_map(mount).collect()
 }
 
-/// Returns the mount on which a path lies: the deepest mount point above it, and of several at the same place the last
-/// one.
+/// Returns the mount on which a path lies: the one with the deepest mount point above the path, and of several at the
+/// same mount point the last.
 pub fn mount_of<'a>(mounts: &'a [Mount], absolute_path: &Path) -> Option<&'a Mount> {
     mounts
         .iter()

@@ -43,7 +43,8 @@ impl fmt::Display for TraceError {
 
 impl std::error::Error for TraceError {}
 
-/// Returns a path for messages: bufferlab's own mount of tracefs has only the name of a descriptor.
+/// Returns a path for messages. bufferlab's own mount of tracefs has no directory, so its paths begin with a descriptor
+/// of this process; a message shows `tracefs:` instead.
 fn shown(path: &Path) -> String {
     let text = path.display().to_string();
     match text.strip_prefix("/proc/self/fd/").and_then(|rest| rest.split_once('/')) {

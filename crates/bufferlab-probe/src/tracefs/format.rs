@@ -1,5 +1,5 @@
 //! The formats of tracefs's binary data: the places of fields in an event (events/*/format) and in a page
-//! (events/header_page). This file knows no offset beforehand: kernels add fields and widen them.
+//! (events/header_page). The code assumes no offsets: kernels add fields and widen them.
 
 use std::collections::BTreeMap;
 
@@ -60,7 +60,7 @@ impl Format {
         Some(Self { name: line("name:")?.to_owned(), id: line("ID:")?.parse().ok()?, fields: fields(text) })
     }
 
-    /// Returns the format of records that the kernel does not make.
+    /// Makes the format of records that do not come from the kernel's tracefs.
     pub(crate) fn of(name: &str, fields: BTreeMap<String, Field>) -> Self {
         Self { name: name.to_owned(), id: 0, fields }
     }

@@ -1,9 +1,9 @@
 //! The kernel's tracefs: finds one, reads its text, and finds the process that owns an object in it.
 //!
 //! If this user may mount, this module uses a mount in no directory: `fsmount(2)` returns a mount that exists only as a
-//! descriptor, and that ends with the descriptor, however the process
-//! ends. Otherwise it uses a tracefs that another user has mounted and given access to. An object in tracefs survives
-//! its maker, so its name says which process made it.
+//! descriptor. The kernel removes the mount when the descriptor is closed, however the process ends. Otherwise it uses
+//! a tracefs that another user has mounted and given access to. An object in tracefs remains when the process that made
+//! it ends, so the object's name contains that process's ID.
 
 mod error;
 mod format;
@@ -79,7 +79,7 @@ impl Tracing {
     }
 }
 
-/// Returns a mount of tracefs in no directory.
+/// Mounts tracefs without a directory; returns the mount's descriptor.
 fn mount_unseen() -> io::Result<OwnedFd> {
     const TRACEFS: &CStr = c"tracefs";
     let descriptor = |result: libc::c_long| {

@@ -1,4 +1,4 @@
-//! The owner of an object in tracefs: its name holds the number of the process that made it, and its start time.
+//! The owner of an object in tracefs. The object's name contains the ID and the start time of the process that made it.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -24,12 +24,12 @@ impl Owner {
     }
 }
 
-/// Returns the number of this process's PID namespace: a container has its own. 0 if /proc does not show it.
+/// Returns the number of this process's PID namespace, which differs between containers. 0 if /proc does not show it.
 pub(crate) fn namespace() -> u64 {
     fs::metadata("/proc/self/ns/pid").map(|link| link.ino()).unwrap_or_default()
 }
 
-/// Returns true when this process has ended; another process with its number has another start time.
+/// Returns true when the process has ended. A later process with the same ID has another start time.
 pub(crate) fn is_dead(pid: u32, started: Option<u64>) -> bool {
     match (started_at(pid), started) {
         (None, _) => true,
@@ -39,8 +39,8 @@ pub(crate) fn is_dead(pid: u32, started: Option<u64>) -> bool {
 }
 
 /// Returns the start time of a process, in clock ticks since boot: field 22 of /proc/PID/stat. None when it has ended.
-/// A zombie has ended: only its exit status is left, for its parent. But a killed process is called a zombie as soon as
-/// its first thread has ended, and its files are open until the last thread has.
+/// A zombie has ended: only its exit status is left, for its parent. But the kernel shows a killed process as a zombie
+/// as soon as its first thread has ended, while its files stay open until its last thread has ended.
 pub(crate) fn started_at(pid: u32) -> Option<u64> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     // The name in brackets may hold anything.

@@ -1,4 +1,4 @@
-//! Tests of programs and systems that differ from a usual server's: which are still recorded, and which run unchanged.
+//! Tests of unusual programs and systems: which programs are still recorded, and which run unchanged without a record.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, chown};
@@ -12,7 +12,7 @@ use bufferlab_probe::tracefs::TraceError;
 use super::{PLACE, TASK, Trace, offset, own_program, settings, touch};
 
 const NOBODY: u32 = 65534;
-/// Records of the task "threads".
+/// The number of records that the task "threads" makes.
 const CALLS: usize = 8 * 20_000;
 
 /// Does a victim's task; see `victim`.
@@ -191,7 +191,7 @@ fn a_program_with_the_rights_of_its_file_is_left_alone() {
 
 #[test]
 fn a_program_that_no_loader_loads_is_left_alone() {
-    // Static in every distribution, because it repairs the loader's own files.
+    // This program is linked statically in every distribution, because it repairs the loader's own files.
     let program = Path::new("/sbin/ldconfig");
     let has_loader = |bytes: &[u8]| bytes.windows(9).any(|some| some == b"/ld-linux");
     if !fs::read(program).is_ok_and(|bytes| bytes.starts_with(b"\x7fELF") && !has_loader(&bytes[..4096])) {
@@ -207,7 +207,7 @@ fn a_program_that_no_loader_loads_is_left_alone() {
 fn a_program_without_memory_for_the_rings_is_left_alone() {
     let trace = Trace::new();
     let mut command = trace.command(&own_program(), "threads");
-    // The rings have 132 MiB.
+    // The rings need 132 MiB, more than this limit.
     let most = libc::rlimit { rlim_cur: 100 << 20, rlim_max: 100 << 20 };
     // SAFETY: between fork and exec only the process's own limit changes.
     unsafe {
@@ -234,7 +234,7 @@ fn require_named(values: Values, error: i32, words: &str) {
 
 #[test]
 fn a_program_that_may_make_no_memory_executable_is_left_alone() {
-    // Like systemd's MemoryDenyWriteExecute.
+    // systemd's MemoryDenyWriteExecute refuses the same calls.
     require_named(Values::WithOneOf(libc::PROT_EXEC as u32), libc::EPERM, "Operation not permitted");
 }
 
@@ -247,7 +247,8 @@ fn a_program_that_may_not_write_its_own_code_is_left_alone_as_under_selinux() {
 
 #[test]
 fn a_program_whose_memory_may_gain_no_execution_is_left_alone() {
-    // PR_SET_MDWE and PR_MDWE_REFUSE_EXEC_GAIN of linux/prctl.h, since Linux 6.3.
+    // Forbids this process to make memory executable: PR_SET_MDWE with PR_MDWE_REFUSE_EXEC_GAIN of linux/prctl.h, since
+    // Linux 6.3.
     fn forbid() -> std::io::Result<()> {
         let (gain, none) = (libc::c_ulong::from(1_u8), libc::c_ulong::from(0_u8));
         // SAFETY: the call only takes a right away from this process.

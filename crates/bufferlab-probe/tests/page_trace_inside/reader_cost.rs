@@ -1,5 +1,5 @@
 //! Measures the reader's processor time for an access, at the rate of TPC-C on two processors. By default it runs for a
-//! second, which only checks that nothing is lost; docs/page-trace.md has the command of the measurement.
+//! second, which only checks that no record is lost; docs/page-trace.md has the command of the measurement.
 
 use std::cell::Cell;
 use std::time::{Duration, Instant};
@@ -8,7 +8,7 @@ use bufferlab_probe::page_trace::inside::Inside;
 
 use super::{Trace, each_thread, own_program, settings, touch};
 
-/// Seconds of each repetition, and the number of repetitions.
+/// The environment variable with the seconds of each repetition. The next constant is the number of repetitions.
 const SECONDS: &str = "BUFFERLAB_TEST_READER_SECONDS";
 const REPETITIONS: usize = 5;
 const CLIENTS: u32 = 8;
@@ -17,7 +17,8 @@ const CLIENTS: u32 = 8;
 const ACCESSES: u32 = 230;
 const PERIOD: Duration = Duration::from_micros(21_300);
 const PAGES: u32 = 3000;
-/// The server's own work between two accesses: words that it loads from here, one after another.
+/// The size of the memory from which the simulated server loads words, one after another, as its own work between two
+/// accesses.
 const WORDS: usize = 4 << 20;
 const LOADS: usize = 16;
 

@@ -1,5 +1,5 @@
-//! A set of small numbers that finds its highest fast: one bit for each number, one for each word with a set bit, and
-//! so on.
+//! A set of small numbers that finds its highest number fast. It has one bit for each number, one bit for each word of
+//! these bits that is not zero, and so on.
 
 /// A set of small numbers. Each level has a bit for every word of the level before it; the last level is one word.
 pub(crate) struct Bits {

@@ -1,5 +1,5 @@
-//! A list of pages, from the newest to the oldest, and a manager's notes on each page, in the list or not. A page's
-//! number is an index: no function searches, and only `new` allocates.
+//! A list of pages, from the newest to the oldest. It also has a manager's value for each page, whether the page is in
+//! the list or not. A page's number is an index into arrays, so no function searches, and only `new` allocates.
 
 use std::ops::{Index, IndexMut};
 
@@ -13,7 +13,7 @@ struct Node<T> {
     note: T,
 }
 
-/// A list of pages. Its two ends meet in a node after the last page, so that no link needs a test for an end.
+/// A list of pages. An extra node links its two ends to a ring, so that the code for links needs no test for an end.
 pub(crate) struct PageList<T> {
     nodes: Vec<Node<T>>,
     len: u32,
@@ -38,7 +38,7 @@ impl<T: Copy + Default> PageList<T> {
         self.nodes[page as usize].newer != OUT
     }
 
-    /// Returns the node where the ends meet: older than the oldest page and newer than the newest.
+    /// Returns the extra node between the ends: it follows the oldest page, and the newest page follows it.
     pub(crate) fn ends(&self) -> u32 {
         self.nodes.len() as u32 - 1
     }

@@ -1,8 +1,9 @@
-//! `lru`: the least recently used page is evicted. No database does exactly this; it is the yardstick for the models.
+//! `lru`: the least recently used page is evicted. No database does exactly this; the model serves for comparison with
+//! the other models.
 //!
 //! Its misses are exactly those of [`Curve`](crate::Curve) at the same size, because both have the same rules. A
-//! dropped page keeps its frame until the page comes back or the pool needs the frame. A page of a get-if-in-pool
-//! enters the pool without a read. Prefetches do nothing.
+//! dropped page keeps its frame until the page comes back or the pool needs the frame. A get-if-in-pool of a page that
+//! is not in the pool brings it in without a read. Prefetches do nothing.
 
 use std::num::NonZeroU32;
 
@@ -14,7 +15,7 @@ use crate::replay::{Counts, Manager, Model, NoSettings};
 /// A pool that replaces the least recently used page.
 pub struct Lru {
     frames: u32,
-    /// For each page, whether its frame has lost its content to a drop.
+    /// For each page, whether a drop has made the content of its frame invalid.
     pub(super) list: PageList<bool>,
     counts: Counts,
 }

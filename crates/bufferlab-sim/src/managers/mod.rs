@@ -1,4 +1,4 @@
-//! Models of buffer managers, one file each: each plays recorded accesses to a pool of some size.
+//! Models of buffer managers, one file each. A model is a simulated pool of some size that gets recorded accesses.
 //!
 //! Pages are numbered from 0 without gaps, and the numbers index arrays: no model searches, hashes or allocates while
 //! it runs.

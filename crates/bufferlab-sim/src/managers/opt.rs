@@ -6,8 +6,8 @@
 //! gains nothing from a frame until then. `opt` may admit a page of a get-if-in-pool without a read, and it ignores
 //! prefetches. Both can only lower the count.
 //!
-//! Counted from the trace's first event on, no manager reads less. A manager that reads more during the warm-up may
-//! read less in the window after it.
+//! From the trace's first event on, no manager reads less. In the window alone, a manager may read less if it has read
+//! more during the warm-up.
 
 use std::num::NonZeroU32;
 
@@ -16,7 +16,8 @@ use bufferlab_model::trace::{Access, Columns, Kind};
 use super::highest::Bits;
 use crate::replay::{Counts, Manager, Model, NoSettings};
 
-/// No next get, or none for which a frame would save a read.
+/// This value in place of an event's number means that the page has no next get, or that a frame would not save the
+/// read of the next get.
 const NEVER: u32 = u32::MAX;
 
 /// A pool that knows all later accesses.
@@ -27,7 +28,8 @@ pub struct Opt {
     next_get: Vec<u32>,
     /// The number of the next event.
     event: usize,
-    /// Next gets of the pages in the pool: a page is in the pool if the event of its next get is in this set.
+    /// The numbers of the next gets of the pages in the pool. A page is in the pool if the number of its next get is in
+    /// this set.
     wanted: Bits,
     counts: Counts,
 }
@@ -43,7 +45,7 @@ impl Model for Opt {
 }
 
 impl Opt {
-    /// Goes on to the next event; returns the number of the current one.
+    /// Returns the number of the current event, and moves on to the next.
     fn advance(&mut self) -> u32 {
         debug_assert!(self.event < self.next_get.len(), "event {} was not foreseen", self.event);
         self.event += 1;
@@ -103,7 +105,7 @@ impl Manager for Opt {
         self.advance();
     }
 
-    /// Returns the counts. Evictions are those of pages that are read again.
+    /// Returns the counts. Evictions are counted only for pages that are read again.
     fn counts(&self) -> Counts {
         self.counts
     }

@@ -7,8 +7,8 @@
 //! reuse the ring's buffers, unless another session has used them (freelist.c, `GetBufferFromRing`).
 //!
 //! Up to version 18, a miss first takes a buffer from a list of free ones. Version 19 has no such list: the hand takes
-//! an empty buffer when it comes to it, like one with a usage count of 0, and may evict other pages before (freelist.c,
-//! `StrategyGetBuffer`; bufmgr.c, `InvalidateBuffer`).
+//! an empty buffer when it reaches the buffer, as it takes one with a usage count of 0. Before that the hand may evict
+//! other pages (freelist.c, `StrategyGetBuffer`; bufmgr.c, `InvalidateBuffer`).
 //!
 //! Approximated: a trace shows pins but no unpins, so the model never treats a buffer as pinned. A table's size is the
 //! number of its pages that the run touched.
@@ -16,9 +16,9 @@
 //! A page is dirty from its change on until a process writes it: the session that takes its buffer (bufmgr.c,
 //! `GetVictimBuffer`), the background writer or the checkpointer (`postgres/`). Reads do not depend on writes.
 //!
-//! Left out: the rings of VACUUM and of bulk writes; their misses take a victim as any other miss does. A scan also
-//! drops dirty buffers from its ring (`StrategyRejectBuffer`); the model does not. The kernel's page cache, which
-//! serves many of these reads, is left out, too. If this pool has evicted a page that the traced session then changes,
+//! Left out: the rings of VACUUM and of bulk writes, so their misses take a victim as any other miss does. A scan also
+//! removes dirty buffers from its ring (`StrategyRejectBuffer`); the model does not. The kernel's page cache, which
+//! serves many of these reads, is left out, too. If the model has evicted a page before the traced session changes it,
 //! the change has no effect; on a server the page would be pinned.
 //!
 //! If a session pins a page twice, its usage count rises once. The trace marks the first pin (column `latch`). A model
@@ -57,13 +57,14 @@ const RING_USAGE_COUNT: u8 = 1;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PostgresSettings {
-    /// The tables whose scans have a ring: those of more than a quarter of the buffers, 255 of them at most.
+    /// The tables whose scans have a ring: tables of more pages than a quarter of the buffers. The model uses at most
+    /// 255 of them.
     #[serde(skip_serializing)]
     pub large_tables: Vec<LargeTable>,
     /// The number of buffers of a ring.
     #[serde(skip_serializing)]
     pub ring_buffers: u32,
-    /// Whether buffers without a page are in a list, from which a miss takes one first: up to version 18.
+    /// Whether buffers without a page are in a list, from which a miss takes a buffer first. True up to version 18.
     #[serde(skip_serializing, default = "yes")]
     pub has_free_list: bool,
     /// How dirty pages are written. None: pages stay clean.
@@ -105,7 +106,7 @@ impl Model for Postgres {
     type Settings = PostgresSettings;
 
     /// Makes empty shared buffers, `frames` of them (`shared_buffers` in pages), for pages `0..pages`. It ignores pages
-    /// of large tables beyond these, and all tables but the first 255.
+    /// of large tables that are not below `pages`, and all large tables after the first 255.
     fn new(frames: NonZeroU32, pages: u32, settings: &PostgresSettings) -> Self {
         let frames = frames.get();
         let mut of_pages = vec![Page { buffer: NONE, table: NO_TABLE, usage_count: 0, marks: 0 }; pages as usize];
@@ -227,7 +228,7 @@ impl Postgres {
         self.fill(buffer, page);
     }
 
-    /// Takes a free buffer, or that of a victim (freelist.c, `StrategyGetBuffer`).
+    /// Takes a free buffer, or else the buffer of a victim (freelist.c, `StrategyGetBuffer`).
     fn take_buffer(&mut self) -> u32 {
         if let Some(writers) = &mut self.writers {
             writers.recent_alloc += 1;
@@ -235,11 +236,11 @@ impl Postgres {
         self.free.pop().unwrap_or_else(|| self.victim())
     }
 
-    /// Returns whether a ring may use its buffer again; the buffer's page does not matter (freelist.c,
-    /// `GetBufferFromRing`).
+    /// Returns whether a scan's ring may use this buffer of the ring again, whichever page the buffer now has
+    /// (freelist.c, `GetBufferFromRing`).
     fn is_fair_game(&self, buffer: u32) -> bool {
         let page = self.buffers[buffer as usize];
-        // An empty buffer in the list of free ones belongs to that list alone.
+        // A ring must not take an empty buffer if it is in the list of free buffers.
         if page == NONE { !self.has_free_list } else { self.pages[page as usize].usage_count <= RING_USAGE_COUNT }
     }
 
@@ -261,7 +262,7 @@ impl Postgres {
         self.counts.evictions += 1;
     }
 
-    /// Takes the page out of a buffer, which has one.
+    /// Takes the page out of a buffer. The buffer must have a page.
     fn empty(&mut self, buffer: u32) {
         let page = std::mem::replace(&mut self.buffers[buffer as usize], NONE);
         let page = &mut self.pages[page as usize];
@@ -270,8 +271,8 @@ impl Postgres {
         self.used -= 1;
     }
 
-    /// Evicts the page that the clock finds, and returns its buffer; the list of free ones must be empty (freelist.c,
-    /// `StrategyGetBuffer`). A buffer without a page has a usage count of 0.
+    /// Evicts the page that the clock finds, and returns its buffer; the list of free buffers must be empty
+    /// (freelist.c, `StrategyGetBuffer`). A buffer without a page has a usage count of 0.
     fn victim(&mut self) -> u32 {
         debug_assert!(self.free.is_empty(), "{} buffers are free: none needs a victim", self.free.len());
         loop {
@@ -327,7 +328,8 @@ impl Manager for Postgres {
         } else {
             self.counts.creates += 1;
             self.admit(access.page);
-            // The first change of a new page logs no full image, because the page was empty (REGBUF_WILL_INIT).
+            // Mark the page as logged: the first change of a new page logs no full image, because the page was empty
+            // (REGBUF_WILL_INIT).
             self.pages[access.page as usize].marks |= LOGGED;
         }
         self.note_marks(access);

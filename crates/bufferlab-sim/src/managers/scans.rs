@@ -5,11 +5,11 @@
 //! ring. src/backend/storage/buffer/freelist.c, `GetBufferFromRing` and `AddBufferToRing`: the scan's misses take the
 //! ring's buffers in turn.
 //!
-//! A trace marks the gets that had a ring (its column `latch`). The order of a session's gets decides if the trace has
-//! no marks, or if the traced pool was so large that the server read the table without a ring. A trace does not show
+//! A trace marks the gets that had a ring (its column `latch`). If the trace has no marks, or the traced pool was so
+//! large that the server read the table without a ring, the order of a session's gets decides. A trace does not show
 //! where a scan begins: the model starts a new ring when its session gets the table's first page, or goes back. The
-//! processes of a parallel scan jump ahead: about 20 times, by 300 to 1,100 pages, in a scan of 10,715 pages on two
-//! busy processors.
+//! processes of a parallel scan skip pages that others read: about 20 times, by 300 to 1,100 pages, in a scan of 10,715
+//! pages on two busy processors.
 
 use std::mem::replace;
 
@@ -17,7 +17,7 @@ use bufferlab_model::trace::Access;
 use bufferlab_model::trace::latch::{BULK_READ, NO_RING, OTHER_RING, RING};
 use serde::Deserialize;
 
-/// Stands for no buffer, or no page.
+/// A value that means no buffer, or no page.
 const NONE: u32 = u32::MAX;
 /// The table number of a page that belongs to no large table.
 pub(super) const NO_TABLE: u8 = u8::MAX;
@@ -145,7 +145,7 @@ impl Scans {
         self.rings[scan.ring as usize].get(scan.slot as usize).copied().filter(|&buffer| buffer != NONE)
     }
 
-    /// Puts a buffer into the slot that was used last.
+    /// Puts a buffer into the slot of a scan's ring that the scan used last.
     pub fn replace_buffer(&mut self, number: usize, buffer: u32) {
         let Scan { ring, slot, .. } = self.scans[number];
         debug_assert_ne!(ring, NONE, "a scan asks for its ring's next buffer before it replaces that");
@@ -161,7 +161,7 @@ impl Scans {
         let scan = &mut self.scans[number];
         if scan.ring != NONE {
             self.rings[scan.ring as usize].clear();
-            // An empty ring is filled slot by slot, from any of them.
+            // A new ring is empty. The scan fills it slot by slot, and may begin at any slot.
             scan.slot = self.ring_buffers - 1;
         }
     }

@@ -1,12 +1,12 @@
 //! `sqlite`: the page pool that bufferlab gives to SQLite, crates/bufferlab-drive/src/sqlite/pool.rs.
 //!
 //! Its rules are those of SQLite's `pcache1.c`: least recently used first (`pcache1FetchStage2`), and the frame of a
-//! page that leaves is free at once (`pcache1Unpin` with discard, `pcache1TruncateUnsafe`). A stock cache of size N
-//! recycles at N - 1 pages; bufferlab's pool of N frames, and this model, hold N. The model is the yardstick [`Lru`]
-//! with two other rules: a get-if-in-pool of a page outside the pool changes nothing, and a drop frees the frame.
+//! page that leaves is free at once (`pcache1Unpin` with discard, `pcache1TruncateUnsafe`). SQLite's own cache of size
+//! N recycles at N - 1 pages; bufferlab's pool of N frames, and this model, hold N. The model is [`Lru`] except for two
+//! rules: a get-if-in-pool of a page outside the pool changes nothing, and a drop frees the frame.
 //!
 //! One thing is approximated. The pool orders pages by their release, and its list has no pages in use and no dirty
-//! pages. A trace has only gets, so the model orders pages by their gets. At the point of the trace (TPC-C, 2
+//! pages. A trace has only gets, so the model orders pages by their gets. At the pool size of the trace (TPC-C, 2
 //! warehouses, pool of 20 %), it reads 272,042 pages and SQLite read 272,051.
 
 use std::num::NonZeroU32;
@@ -29,7 +29,7 @@ impl Model for Sqlite {
 }
 
 impl Manager for Sqlite {
-    /// Takes a free frame, or that of the oldest page (`pcache1FetchStage2`).
+    /// Takes a free frame, or else the frame of the oldest page (`pcache1FetchStage2`).
     #[inline]
     fn get(&mut self, access: Access) {
         self.0.get(access);

@@ -1,5 +1,5 @@
-//! Random strings of events, and one way to play them to two managers at once: each model has a slow twin over plain
-//! vectors, in its own test.
+//! Random sequences of events, and a function that passes them to two managers and compares these: a model, and a slow
+//! implementation over plain vectors, which each model's test has.
 
 #![allow(dead_code, reason = "no test uses all of it")]
 
@@ -60,8 +60,8 @@ impl Events {
         }
     }
 
-    /// Plays all events to both managers; after each, both must have done the same and `holds` must be true of the
-    /// first.
+    /// Passes all events to both managers. After each event both must have the same counts, and `holds` must be true
+    /// for the first.
     pub fn play_to_both<F: Manager>(&self, fast: &mut F, naive: &mut impl Manager, holds: impl Fn(&F) -> bool) {
         let mut now_us = 0;
         for row in 0..self.page.len() {

@@ -1,4 +1,4 @@
-//! Scale, seed and shape of a hot-row run, which this file checks once for all later code.
+//! Scale, seed and layout of a run of hot_rows. This file checks them, so that later code need not.
 
 use serde::Deserialize;
 
@@ -13,8 +13,8 @@ const MAX_ZIPF: f64 = 3.0;
 pub enum Layout {
     /// The hot rows lie at random places in the whole table.
     Scattered,
-    /// The hot rows are neighbours in key order, as if the table had been loaded with new keys for its hot rows. The
-    /// rows' contents are random, so choosing neighbours has the same effect and needs no other table.
+    /// The hot rows are neighbours in key order. This has the same effect as loading the table with new keys that bring
+    /// scattered hot rows together, because the rows' contents are random; but it needs no other table.
     Clustered,
 }
 

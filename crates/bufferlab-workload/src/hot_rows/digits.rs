@@ -1,6 +1,6 @@
 //! The texts of sysbench's table: groups of eleven digits joined by hyphens.
 //!
-//! All texts share one buffer, so making a text allocates nothing. Each group is one random number.
+//! All texts share one buffer, so making a text allocates no memory. Each group is one random number.
 
 use crate::random::Random;
 

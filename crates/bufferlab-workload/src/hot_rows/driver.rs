@@ -1,8 +1,8 @@
 //! The stream of transactions of the workload hot_rows: each is a select, or with some probability an update, of one
 //! hot row by its id.
 //!
-//! It has one terminal, and one statement per transaction without BEGIN and COMMIT, as sysbench's oltp_point_select
-//! has.
+//! There is one terminal. Each transaction is one statement without BEGIN and COMMIT, as in sysbench's
+//! oltp_point_select.
 
 use serde_json::json;
 
@@ -22,8 +22,8 @@ pub const TRANSACTION_TYPES: [&str; 2] = ["select", "update"];
 const SELECT: usize = 0;
 const UPDATE: usize = 1;
 
-/// Rows that the prefill reads in one step. A step takes a few milliseconds, so that the driver can answer a sampler in
-/// between.
+/// Rows that the prefill reads in one step. A step takes a few milliseconds, so the driver can answer the sampler
+/// between two steps.
 const ROWS_PER_PIECE: u32 = 64;
 
 /// The workload hot_rows for one connection.
@@ -67,8 +67,8 @@ impl HotRowsDriver {
         })
     }
 
-    /// Makes this the driver `index` of several with the same hot rows, which draws from its own random streams. Only
-    /// driver zero, which always exists, does the prefill.
+    /// Makes this driver number `index` of several that have the same hot rows and separate random streams. Only driver
+    /// zero, which always exists, does the prefill.
     #[must_use]
     pub fn numbered(mut self, index: u64) -> Self {
         if index > 0 {
@@ -145,7 +145,8 @@ impl Workload for HotRowsDriver {
         Ok(Outcome::Committed)
     }
 
-    /// Reads each hot row once, in an order that depends neither on ranks nor on places in the table.
+    /// Reads each hot row once, in a random order that is independent of the rows' ranks and of their places in the
+    /// table.
     fn prefill_step(&mut self, client: &mut dyn Client) -> Result<bool, ClientError> {
         let end = self.hot.len().min(self.passed + ROWS_PER_PIECE);
         if self.passed == end {

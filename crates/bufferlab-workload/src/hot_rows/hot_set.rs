@@ -1,7 +1,7 @@
-//! The set of hot rows: gives each rank, the hottest first, the id of a row.
+//! The set of hot rows: maps each rank to the id of a row. The first rank is the hottest row's.
 //!
-//! The set stores no ids. It computes an id from the rank, so sets of any size cost the same and take no room in the
-//! processor's caches.
+//! The set computes an id from its rank instead of storing ids. So a set of any size costs the same, and takes no room
+//! in the processor's caches.
 
 use super::config::{HotRowsConfig, Layout};
 use crate::permutation::Permutation;
@@ -24,14 +24,14 @@ enum Order {
 
 impl HotSet {
     /// Returns the set of a checked configuration. Of two sets that differ only in size the larger contains the
-    /// smaller. In the scattered layout both have the same rows for the smaller set's ranks; in the clustered layout
-    /// the smaller set is a part of the larger set's range.
+    /// smaller. In the scattered layout both sets have the same row for each rank of the smaller set. In the clustered
+    /// layout the smaller set is a part of the larger set's range.
     pub fn new(config: &HotRowsConfig) -> Self {
         let mut random = Random::stream(config.run_seed, "hot set", &[u64::from(config.rows)]);
         let order = match config.layout {
             Layout::Scattered => Order::Scattered(Permutation::new(u64::from(config.rows), &mut random)),
             Layout::Clustered => {
-                // If the range would reach beyond the table, move it back just far enough.
+                // If the range would reach beyond the table, move it back so that it ends with the table.
                 let drawn = random.between(1, config.rows);
                 Order::Clustered { first_id: drawn.min(config.rows - config.hot_rows + 1) }
             }

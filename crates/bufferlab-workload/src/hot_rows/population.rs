@@ -20,7 +20,7 @@ const COLUMNS: [ColumnKind; 4] =
 /// Rows of one partition. They are about a megabyte, so that generating any table needs bounded memory.
 const ROWS_PER_PARTITION: u32 = 5_000;
 
-/// The rows of a table of one size and load seed.
+/// The rows of sysbench's table, which the table's size and the load seed determine.
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct HotRowsPopulation {

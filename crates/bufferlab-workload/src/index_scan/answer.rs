@@ -2,8 +2,8 @@
 //! with an engine's result.
 //!
 //! All sums are exact integers: quantities and prices in hundredths, the discounted price in ten-thousandths, the
-//! charge in millionths. At scale factor 1 and with the specification's own range of days, a check also compares the
-//! computed answer with the published one.
+//! charge in millionths. At scale factor 1 and with the specification's own range of days, [`Answer::check_published`]
+//! also compares the computed answer with the published one.
 
 use std::collections::BTreeMap;
 
@@ -17,8 +17,8 @@ use super::statements::{Q1, STATEMENTS};
 use super::tables::Table;
 use crate::client::{Batch, Value};
 
-/// Size of the generator's pool of texts, from which it takes comments. The answer has no comments, so a small pool
-/// replaces the usual 300 MB.
+/// Size of the generator's pool of texts, from which it takes comments. Q1's answer contains no comments, so a small
+/// pool suffices instead of the usual 300 MB.
 const TEXT_POOL_BYTES: i32 = 64 * 1024;
 /// Tolerance of means, because the published means and those of servers have six decimals.
 const MEAN_TOLERANCE: f64 = 1e-6;
@@ -26,8 +26,9 @@ const MEAN_TOLERANCE: f64 = 1e-6;
 /// The earliest ship date: 1992-01-02, a day after the first order.
 const FIRST_SHIP_DAY: i32 = 8_036;
 
-/// The specification's own answer at scale factor 1 with its validation parameter (2.4.1.5, and its answer set). Each
-/// row has flag and status, the four sums in the units of [`Sums`], the mean discount, and the number of rows.
+/// The answer that the specification publishes for scale factor 1 and its validation parameter (2.4.1.5, and its answer
+/// set). Each row has flag and status, the four sums in the units of [`Sums`], the mean discount, and the number of
+/// rows.
 const PUBLISHED: [(char, char, [i64; 4], f64, i64); 4] = [
     ('A', 'F', [3_773_410_700, 5_658_655_440_073, 537_582_571_348_700, 55_909_065_222_827_692], 0.049_985, 1_478_493),
     ('N', 'F', [99_141_700, 148_750_471_038, 14_130_821_680_541, 1_469_649_223_194_375], 0.050_093, 38_854),

@@ -1,4 +1,4 @@
-//! Scale, range of dates and plan of an index-scan run, which this file checks once for all later code.
+//! Scale, range of dates and plan of a run of index_scan. This file checks them, so that later code need not.
 
 use serde::{Deserialize, Deserializer, de};
 
@@ -24,7 +24,7 @@ const ORDERS: f64 = 1_500_000.0;
 pub struct ScaleFactor(f64);
 
 impl ScaleFactor {
-    /// Makes a scale factor whose data a load can make and whose answers are exact.
+    /// Makes a scale factor. Within its limits a load can make the data, and answers are exact.
     ///
     /// # Errors
     /// [`IndexScanConfigError::ScaleFactor`] when the scale factor is out of range.

@@ -2,7 +2,7 @@
 //! is checked.
 //!
 //! The tables are those of the TPC-H specification, and the crate `tpchgen` generates their rows. Q1 reads LINEITEM. A
-//! dialect forces the plan on its engine; the engine's own code checks that the engine really takes the plan.
+//! dialect's text of the query forces the plan, and the code for the engine checks that the engine takes the plan.
 
 mod answer;
 mod bundle;

@@ -53,7 +53,7 @@ impl IndexScanPopulation {
     }
 }
 
-/// A writer of rows into a block, which formats values in one reused text.
+/// A writer of rows into a block. It formats all values in the same text buffer.
 struct Rows<'a> {
     block: &'a mut RowBlock,
     shown: String,

@@ -182,8 +182,8 @@ impl Table {
         }
     }
 
-    /// Returns the number of units into which the generators divide the table: its rows, but for PARTSUPP the parts and
-    /// for LINEITEM the orders.
+    /// Returns the number of units by which the generators divide the table into partitions. A unit is a row; in
+    /// PARTSUPP it is a part, and in LINEITEM an order.
     fn units(self, scale_factor: ScaleFactor) -> u64 {
         let scaled = |rows: f64| (rows * scale_factor.get()) as u64;
         match self {

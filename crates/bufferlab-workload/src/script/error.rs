@@ -30,7 +30,7 @@ impl fmt::Display for ScriptError {
 
 impl std::error::Error for ScriptError {}
 
-/// The text and the hint of an error, to which the caller adds the line.
+/// The text and the hint of an error. The caller adds the line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Fault {
     pub what: String,

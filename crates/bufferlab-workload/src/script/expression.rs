@@ -1,9 +1,9 @@
-//! Expressions of a script's `\set` lines: the reader makes each a short program for a stack machine. Evaluating the
-//! program allocates nothing.
+//! Expressions of a script's `\set` lines. The reader translates each to a short program for a stack machine.
+//! Evaluating the program allocates no memory.
 //!
 //! The grammar is pgbench's arithmetic: numbers, `:variables`, + - * / %, parentheses and a few functions. The function
-//! `choose` takes texts, too, and its list may be long. The length and the depth of expressions are bounded, so that no
-//! script can exhaust the stack or take long.
+//! `choose` takes texts, too, and its list may be long. The length and the depth of expressions are limited, so no
+//! script can exhaust the stack, or make an evaluation take long.
 
 use std::sync::Arc;
 
@@ -75,7 +75,7 @@ pub(super) struct Expression {
     choices: Arc<[Number]>,
 }
 
-/// The names of a script while the parser reads it: it gives variables the slots of their values.
+/// Gives the parser of expressions the slots of a script's variables, and the places of its distributions and texts.
 pub(super) trait Names {
     /// Returns the slot of a variable, or an error for an unknown variable.
     fn slot(&mut self, name: &str) -> Result<usize, Fault>;
@@ -91,7 +91,8 @@ pub(super) trait Names {
 #[derive(Debug)]
 pub(super) struct Memory {
     pub slots: Vec<Number>,
-    /// The last Zipf distribution of each place. Its constants cost a few logarithms and rarely change.
+    /// For each place, the Zipf distribution that was used last there: computing its constants costs a few logarithms,
+    /// and they rarely change.
     pub zipfs: Vec<Option<Zipf>>,
     stack: Vec<Number>,
 }

@@ -1,9 +1,9 @@
 //! A user's own workload: a script of SQL statements, `\set` variables and weighted transactions, and the
-//! [`Workload`](crate::client::Workload) that plays it. Scripts resemble those of pgbench (PostgreSQL documentation,
+//! [`Workload`](crate::client::Workload) that executes it. Scripts resemble those of pgbench (PostgreSQL documentation,
 //! pgbench, "Custom Scripts").
 //!
-//! The reader cuts SQL into statements, which stay text. The engine's dialect says how a variable's placeholder is
-//! spelt. This module reads no file and no clock. docs/scripts.md describes scripts for users.
+//! The reader divides SQL into statements, and does not parse them further. The engine's dialect defines the
+//! placeholder of a variable. This module reads no file and no clock. docs/scripts.md describes scripts for users.
 
 mod bundle;
 mod error;

@@ -1,4 +1,4 @@
-//! Reads a user's script: sections, `\set` lines, statements. It finds every mistake, and the line of each.
+//! Reads a user's script: sections, `\set` lines, statements. A mistake is reported with its line.
 //!
 //! A limit of the text's length bounds the reader's time and memory. No text makes the reader panic.
 
@@ -44,7 +44,7 @@ pub struct Transaction {
     /// The number of the transaction's statements.
     pub statements: usize,
     pub(super) steps: Vec<Step>,
-    /// True when the last COMMIT or ROLLBACK in its text is a ROLLBACK.
+    /// True if the last COMMIT or ROLLBACK in the transaction's text is a ROLLBACK.
     pub(super) ends_rolled_back: bool,
 }
 
@@ -95,7 +95,7 @@ impl Script {
     }
 }
 
-/// A line that is not SQL: the beginning of a section.
+/// A line of the script that is not SQL but begins a section.
 #[derive(Debug, PartialEq, Eq)]
 enum Marker<'a> {
     Setup,
@@ -173,7 +173,7 @@ struct Parser<'a> {
     steps: usize,
 }
 
-/// The variables that the section being read knows.
+/// The variables that expressions and statements of the current section may use.
 struct Scope<'p, 'a> {
     predefined: &'p HashMap<&'a str, usize>,
     used: &'p mut Vec<&'a str>,
@@ -276,7 +276,7 @@ impl<'a> Parser<'a> {
             } else if rest.starts_with("--") {
                 let comment = cursor.line_text();
                 cursor.skip(comment.len());
-                // Only a separate line can begin a section; a comment after a statement cannot.
+                // Only a comment on its own line can begin a section, not one after a statement.
                 let before = text[..cursor.at - comment.len()].trim_end_matches([' ', '\t']);
                 if before.is_empty() || before.ends_with(['\n', '\r']) {
                     self.comment_line(comment.trim_end(), line).map_err(at_line)?;

@@ -1,11 +1,13 @@
-//! Cuts a script's SQL into statements and finds the `:variables` in them. It understands no more SQL than this needs.
+//! Divides a script's SQL into statements and finds the `:variables` in them. It recognises only the parts of SQL that
+//! this needs.
 //!
-//! It finds no variables in strings, quoted names, comments, dollar-quoted bodies and `::`. A statement ends at a ';'
-//! outside of these. A statement that creates a trigger with BEGIN ends at the ';' after END (as in sqlite3_complete).
+//! It ignores variables in strings, quoted names, comments and dollar-quoted bodies, and after `::`. A statement ends
+//! at a ';' outside of these. A statement that creates a trigger with BEGIN ends at the ';' after END (as in
+//! sqlite3_complete).
 
 use super::error::{Fault, shown};
 
-/// One statement: its text around the places of its parameters.
+/// One statement: its parameters, and the parts of its text between them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sql {
     /// The texts before, between and after the parameters: one text more than there are parameters.
@@ -37,7 +39,7 @@ impl Sql {
     }
 }
 
-/// The effect of a statement on the open transaction.
+/// How a statement affects the session's transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Control {
     None,
@@ -107,7 +109,7 @@ struct Words {
 
 impl Words {
     fn see(&mut self, word: &str) {
-        // Cut long words, which are not keywords, to limit the cost of hostile texts.
+        // Cut long words, because no keyword is that long: this limits the cost of malicious texts.
         let word: String = word.chars().take(16).map(|letter| letter.to_ascii_uppercase()).collect();
         self.has_block |= word == "BEGIN";
         if self.first.len() < 6 {

@@ -1,4 +1,5 @@
-//! Plays a user's script: picks transactions by weight, draws their variables, executes their statements one by one.
+//! Executes a user's script: chooses transactions by weight, draws their variables, executes their statements one by
+//! one.
 //!
 //! Variables do not depend on an engine's answers, so the workload draws them when it plans a transaction; a retry
 //! executes the same parameters again. Statements run in autocommit unless the script opens a transaction itself.
@@ -18,11 +19,11 @@ use crate::random::Random;
 /// The number of times that [`Script::check`] draws the variables of every transaction.
 const TRIALS: u32 = 3;
 
-/// Bytes of the shortest value that is removed from messages even without quotes: a shorter one may be a part of any
-/// word.
+/// Bytes of the shortest value that is removed from messages even where it is not quoted. A shorter value could be a
+/// part of any word.
 const LEAST_HIDDEN: usize = 4;
-/// Servers cut long values in messages, PostgreSQL and MySQL to 64 bytes. These are the bytes of the shortest and of
-/// the longest beginning of a value that is removed from messages.
+/// Servers cut long values in messages, PostgreSQL and MySQL to 64 bytes. So beginnings of values are removed from
+/// messages too. These are the bytes of the shortest and of the longest such beginning.
 const CUT_TO: usize = 8;
 const LONGEST_CUT: usize = 512;
 
@@ -133,7 +134,7 @@ fn run_error(error: &RunError) -> Fault {
     Fault::new(error.to_string(), error.hint())
 }
 
-/// A script played as a stream of transactions for one connection.
+/// A script as a stream of transactions for one connection.
 #[derive(Debug)]
 pub struct ScriptWorkload {
     script: Script,
@@ -156,7 +157,7 @@ pub struct ScriptWorkload {
 }
 
 impl ScriptWorkload {
-    /// Makes a workload that plays the transactions of a script with this seed.
+    /// Makes a workload that executes the transactions of a script, with random numbers from this seed.
     ///
     /// # Errors
     /// When the script has no transaction.
@@ -280,7 +281,7 @@ impl Workload for ScriptWorkload {
         Planned { transaction_type: transaction, terminal: 0 }
     }
 
-    /// The variable `transaction_number` does not begin again: it continues from the warm-up.
+    /// Does not reset the variable `transaction_number`, which continues from the warm-up.
     fn begin_window(&mut self) {
         [self.mix, self.draws] = self.window.clone();
     }

@@ -1,4 +1,4 @@
-//! The scale and the seeds of a TPC-C database and its run, which this file checks once for all later code.
+//! The scale and the seeds of a TPC-C database and its run. This file checks them, so that later code need not.
 
 use serde::{Deserialize, Deserializer, de};
 
@@ -37,7 +37,8 @@ impl TpccConfig {
         Ok(TpccConfig { warehouses, load_seed, run_seed, skew: Skew::Spec })
     }
 
-    /// Returns the configuration with another skew, the way in which the run chooses items, customers and last names.
+    /// Returns the configuration with another skew, that is, another rule by which the run chooses items, customers and
+    /// last names.
     #[must_use]
     pub fn with_skew(self, skew: Skew) -> Self {
         TpccConfig { skew, ..self }

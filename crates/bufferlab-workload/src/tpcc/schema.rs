@@ -1,8 +1,8 @@
 //! TPC-C's nine tables (specification, 1.3): names, columns in order, kinds and primary keys, and the numbers of rows
 //! of 4.3.3.
 //!
-//! Key columns come first and in the order of the primary key, so that an engine with clustered tables finds a row's
-//! place from the start of the row. This file has no SQL: an engine's dialect spells the kinds in its own types.
+//! Key columns come first and in the order of the primary key, so that an engine with clustered tables finds the key at
+//! the start of a row. This file has no SQL: an engine's dialect translates the kinds to the engine's types.
 
 use crate::population::ColumnKind;
 

@@ -4,8 +4,8 @@
 //! Each statement's comment lists its parameters and the columns of its rows, by the specification's names. A dialect
 //! gives each name its text, with these parameters and columns in this order. If a text uses a parameter twice, drivers
 //! push it two times, so that dialects with plain `?` need no numbering. *Locks the row* marks a read whose row the
-//! same transaction then updates. There, a dialect of an engine with row locks and statement snapshots must take the
-//! row's write lock (`FOR UPDATE`).
+//! same transaction then updates. For an engine with row locks and statement snapshots, the dialect's text of such a
+//! read must take the row's write lock (`FOR UPDATE`).
 
 use std::borrow::Cow;
 

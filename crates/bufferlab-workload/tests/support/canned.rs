@@ -1,4 +1,4 @@
-//! A client that answers every statement with fixed rows. It is fast, allocates nothing, and counts statements.
+//! A client that answers every statement with fixed rows. It is fast, allocates no memory, and counts statements.
 
 use bufferlab_workload::client::{Batch, Client, ClientError, Value};
 use bufferlab_workload::tpcc::schema::ITEMS;
@@ -21,7 +21,7 @@ pub struct Seen {
 /// A client that answers every statement with fixed rows.
 pub struct Canned {
     pub seen: Seen,
-    /// The number of reads of each item, of the item that does not exist last.
+    /// The number of reads of each item; the last number is that of the item that does not exist.
     pub items: Vec<u64>,
     /// The number of New-Orders for each customer number.
     pub customers: Vec<u64>,

@@ -1,4 +1,5 @@
-//! Checksums of generated rows: 64-bit FNV-1a over every value, so that a golden number names a population.
+//! Checksums of generated rows: 64-bit FNV-1a over every value. So a test can compare a whole population with one
+//! golden number.
 
 use bufferlab_workload::client::Value;
 use bufferlab_workload::tpcc::TpccConfig;

@@ -1,7 +1,7 @@
 //! TPC-C's consistency conditions 3.3.2.1 to 3.3.2.12 on the naive database, each as a list of violations.
 //!
 //! The specification states condition 11 for a fresh load. After a run it holds if the orders delivered since the load
-//! are counted in.
+//! are added.
 
 use std::collections::BTreeMap;
 

@@ -60,8 +60,8 @@ pub type Key = [i64; 4];
 /// A row, in the order of the schema's columns.
 pub type Row = Vec<Stored>;
 
-/// Every row of every table, and the old rows with which an open transaction can be rolled back. A copy shares the rows
-/// that neither changes: a million rows of texts take most of a test's time otherwise.
+/// Every row of every table, and the old rows with which an open transaction can be rolled back. A copy shares
+/// unchanged rows with its original: copying a million rows of texts would take most of a test's time.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Database {
     tables: BTreeMap<TableId, BTreeMap<Key, Arc<Row>>>,
@@ -73,7 +73,7 @@ pub struct Database {
     rows_returned: Uncompared,
 }
 
-/// A count that says nothing about the data: two databases with different counts are equal.
+/// A count that is not a part of the data: databases that differ only in such counts are equal.
 #[derive(Clone, Copy, Debug, Default)]
 struct Uncompared(u64);
 

@@ -9,8 +9,8 @@ pub const SIGNIFICANCE: f64 = 0.001;
 /// Returns the p-value of a chi-square test: the probability of a worse fit than that of `observed` counts to the exact
 /// `probabilities`.
 ///
-/// It pools cells with fewer than 20 expected counts with their neighbours in the order of probability, because with
-/// fewer the statistic does not follow chi-square.
+/// It combines cells with fewer than 20 expected counts with their neighbours in the order of probability, because with
+/// fewer counts the statistic does not follow chi-square.
 pub fn chi_square_p_value(observed: &[u64], probabilities: &[f64]) -> f64 {
     assert_eq!(observed.len(), probabilities.len());
     let total = observed.iter().sum::<u64>() as f64;
@@ -27,8 +27,8 @@ pub fn chi_square_p_value(observed: &[u64], probabilities: &[f64]) -> f64 {
             (pooled_observed, pooled_expected) = (0.0, 0.0);
         }
     }
-    // The remaining cells together expect fewer than 20 counts. They count as a cell that expects at least one, so that
-    // impossible values stay visible.
+    // The remaining cells together expect fewer than 20 counts. They form a cell that expects at least one, so that
+    // impossible values still lower the p-value.
     if pooled_observed > 0.0 || pooled_expected > 0.0 {
         statistic += (pooled_observed - pooled_expected).powi(2) / pooled_expected.max(1.0);
         cells += 1;

@@ -7,9 +7,9 @@ use iced_x86::{Instruction, OpKind};
 
 use bufferlab_probe::page_trace::propose::program::{Function, Program};
 
-/// Instructions before and after a site that are compared.
+/// The number of instructions before a site, and after it, that are compared.
 const AROUND: usize = 8;
-/// Successive instructions that are compared as one sequence.
+/// The number of successive instructions that are compared as one sequence.
 const IN_A_ROW: usize = 3;
 
 /// A place that is similar to a site, and how similar it is.
@@ -17,9 +17,9 @@ pub struct Alike {
     pub address: u64,
     /// The share of short sequences of instructions that both functions have.
     pub function: f64,
-    /// How many of 2 x [`AROUND`] + 1 instructions are the same without their operands.
+    /// The number of equal instructions among the 2 x [`AROUND`] + 1 around the place, if operands are ignored.
     pub around: usize,
-    /// How many of them also have the same registers and distances.
+    /// The number of these equal instructions that also have the same registers and distances.
     pub registers: usize,
     pub named: bool,
 }
@@ -58,7 +58,7 @@ pub fn find(known: &Program, at: u64, program: &Program) -> Option<Alike> {
     Some(Alike { address: code[place].ip(), function: alike, around, registers, named: named.is_some() })
 }
 
-/// Returns the number of an instruction's mnemonic, which leaves out its operands.
+/// Returns the number of an instruction's mnemonic: the instruction without its operands.
 fn shape(one: &Instruction) -> u64 {
     one.mnemonic() as u64
 }

@@ -41,7 +41,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Returns the fragment for page_sites.toml.
+/// Returns the proposed text for page_sites.toml.
 fn propose(binary: &Path, known: Option<&Path>) -> Result<String, String> {
     let program = read(binary)?;
     let hash = text_hash(&program)?;
@@ -156,7 +156,7 @@ fn offsets(line: &str) -> Vec<u64> {
     after.filter_map(|rest| u64::from_str_radix(&digits(rest), 16).ok()).collect()
 }
 
-/// Returns the table that has a build, and the build's entry.
+/// Returns the file page_sites.toml that has a build, and the build's entry in it; none if neither file has the build.
 fn entry_of(hash: &str) -> Result<Option<(&'static str, String)>, String> {
     let root = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."));
     for table in TABLES {
@@ -168,7 +168,8 @@ fn entry_of(hash: &str) -> Result<Option<(&'static str, String)>, String> {
     Ok(None)
 }
 
-/// Returns as a phrase whether a jump has room at an address, so that the server itself can record there.
+/// Returns a phrase for the output: whether the code at an address has room for a jump, by which the server itself
+/// could record there.
 fn room_at(program: &Program, binary: &Path, address: u64) -> String {
     match room(program, binary, address) {
         Ok(()) => "a jump has room".to_owned(),

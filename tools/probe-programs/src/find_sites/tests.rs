@@ -1,5 +1,5 @@
-//! Finding a known build's sites in another program, lines of page_sites.toml, and refusals of files that are no
-//! server.
+//! Tests how a known build's sites are found in another program, lines of page_sites.toml, and the refusal of files
+//! that are not servers.
 
 use std::collections::HashMap;
 use std::path::Path;

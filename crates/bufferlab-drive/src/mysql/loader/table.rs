@@ -1,5 +1,5 @@
-//! Writes one table: a thread generates and encodes rows, a connection sends them; then it builds indexes and computes
-//! statistics.
+//! Writes one table. A thread generates and encodes rows, and a connection sends them. Then the connection builds the
+//! table's indexes and computes its statistics.
 
 use crossbeam_channel::Receiver;
 
@@ -82,7 +82,7 @@ impl<'a> TableWriter<'a> {
             };
             let loaded = self.conn.wire.load_local(&sql, &mut text).map_err(at)?;
             let (rows, warnings) = (loaded.affected, loaded.warnings);
-            // LOCAL turns errors in rows into warnings, and leaves duplicates out.
+            // With LOCAL the server turns errors in rows into warnings, and skips duplicate rows.
             if warnings > 0 {
                 return Err(self.warned(table));
             }

@@ -1,4 +1,5 @@
-//! Tests of logins at honest and hostile servers, which the tests play, over loopback, Unix sockets and TLS.
+//! Tests of logins over loopback, Unix sockets and TLS. The tests themselves act as the servers, honest and hostile
+//! ones.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -27,7 +28,7 @@ impl<S: Read + Write> Peer<S> {
         packet[3] = self.1;
         packet.extend_from_slice(bytes);
         self.1 = self.1.wrapping_add(1);
-        // A client that has refused the server may have left.
+        // A client that has refused the server may have closed the connection.
         let _ = self.0.write_all(&packet).and_then(|()| self.0.flush());
     }
 
@@ -37,7 +38,8 @@ impl<S: Read + Write> Peer<S> {
         self.0.read_exact(&mut header).ok()?;
         let mut bytes = vec![0; u32::from_le_bytes([header[0], header[1], header[2], 0]) as usize];
         self.0.read_exact(&mut bytes).ok()?;
-        // The numbers of an exchange's packets continue, also after a change to TLS; a command starts again at zero.
+        // The numbers of an exchange's packets continue, also after a change to TLS. The first packet of a command has
+        // the number zero again.
         assert!(header[3] == self.1 || header[3] == 0, "{} after {}", header[3], self.1);
         self.1 = header[3].wrapping_add(1);
         Some(bytes)
@@ -85,8 +87,8 @@ fn switch(plugin: &str) -> Vec<u8> {
     [b"\xfe", plugin.as_bytes(), b"\0", &NONCE[..], b"\0"].concat()
 }
 
-/// Connects to a server that greets with a plugin and then plays its part. Returns the outcome, and the bytes that the
-/// server received.
+/// Connects to a server that greets with a plugin and then does what `play` does. Returns the outcome, and the bytes
+/// that the server received.
 fn meet(
     plugin: &'static str,
     security: Option<Security>,
@@ -372,7 +374,7 @@ fn a_login_and_its_statements_go_through_tls_and_verified_ones_send_the_password
     server.join().expect("no panic");
 }
 
-/// Logs in to `localhost`, whose address the test chooses.
+/// Logs in to the host named `localhost`, at an address that the test chooses.
 fn started(address: SocketAddr, security: Option<Security>) -> Result<Conn, LoginError> {
     let target = target(tcp(address), security);
     let tls = match &target.security {

@@ -1,5 +1,5 @@
-//! Reads the server's answer to a command: an end, an error, or columns and rows. Further results follow while the
-//! server announces more.
+//! Reads the server's answer to a command. A result is an end, an error, or columns with rows; an answer may have
+//! several results, each of which says whether another one follows.
 
 use std::io::{Error, Read};
 
@@ -16,8 +16,8 @@ pub(super) const LOCAL_FILE: u8 = 0xfb;
 const NULL: u8 = 0xfb;
 const EOF: u8 = 0xfe;
 const ERR: u8 = 0xff;
-/// A packet that ends rows is shorter than this number of bytes; a longer packet that begins with the same byte is a
-/// row of the text protocol.
+/// The packet after the last row (EOF) is shorter than this number of bytes. A longer packet that begins with the same
+/// byte is a row of the text protocol.
 const EOF_LENGTH: usize = 9;
 const MORE_RESULTS: u16 = 0x0008;
 /// The number of the character set `binary`, which columns of bytes have.
@@ -240,7 +240,7 @@ fn result<R: Read>(
 #[derive(Clone, Copy)]
 struct Head {
     columns: usize,
-    /// Whether MariaDB left the columns' definitions out, because it has sent the same ones before.
+    /// Whether MariaDB left the columns' definitions out, because it has already sent the same definitions.
     as_before: bool,
 }
 
@@ -287,7 +287,7 @@ fn end_of_rows(packet: &[u8]) -> Result<Option<bool>, MysqlError> {
     }
 }
 
-/// Returns the server's error from its packet: a number, an SQLSTATE and a message.
+/// Parses the packet of a server's error, which has a number, an SQLSTATE and a message.
 pub(super) fn refused(packet: &[u8]) -> MysqlError {
     let mut rest = Bytes(&packet[1..]);
     let code = match rest.u16() {

@@ -1,5 +1,5 @@
-//! Sends commands over an open connection, and reads their answers. An execution of a prepared statement is one write;
-//! its answer is read in place, and nothing is allocated.
+//! Sends commands over an open connection, and reads their answers. To execute a prepared statement, the wire makes one
+//! write, and reads the answer in place without allocating memory.
 //!
 //! The protocol is the client/server protocol 4.1 (MySQL internals manual, "Text Protocol", "Prepared Statements";
 //! MariaDB's "Protocol"). The [login](super::login) negotiates it without compression and with EOF packets. This module
@@ -34,7 +34,7 @@ const FILE_PIECE_BYTES: usize = 1 << 20;
 
 /// A prepared statement, with its columns as the server described them.
 pub struct Statement {
-    /// The number by which the server knows the statement.
+    /// The statement's number at the server.
     pub id: u32,
     /// The number of the statement's parameters.
     pub parameters: usize,
@@ -42,7 +42,7 @@ pub struct Statement {
     pub columns: Columns,
 }
 
-/// The stream of a connection, and buffers that every statement uses again.
+/// The stream of a connection, and buffers that all statements share.
 pub struct Wire {
     stream: Stream,
     request: Vec<u8>,
@@ -77,7 +77,7 @@ impl Wire {
         &self.stream
     }
 
-    /// Replaces the stream by the one that `change` makes of it, as for TLS.
+    /// Replaces the stream by the one that `change` makes from it, for example to begin TLS.
     ///
     /// # Errors
     /// When the server has sent bytes before the change, because TLS would not protect them; the error of `change`.
@@ -183,7 +183,7 @@ impl Wire {
         answer::table(&mut self.packets, &mut Bounded(&mut self.stream, patience), most_bytes)
     }
 
-    /// Sends a LOAD DATA LOCAL statement, and as the content of its file the pieces that `next` returns until it
+    /// Sends a LOAD DATA LOCAL statement. Then sends the content of its file: the pieces that `next` returns, until it
     /// returns none.
     ///
     /// # Errors
@@ -245,7 +245,7 @@ impl Wire {
         self.ask(COM_STMT_CLOSE, &statement.to_le_bytes())
     }
 
-    /// Sends the server the message that ends the connection, if it still listens.
+    /// Sends the message that ends the connection, and ignores a server that no longer listens.
     pub(super) fn quit(&mut self) {
         let _ = self.ask(COM_QUIT, &[]);
     }

@@ -7,8 +7,8 @@ use std::ops::Range;
 use super::bytes::broken;
 
 const HEADER: usize = 4;
-/// The length of a packet that the next packet continues. No row of a workload and no statement with its parameters
-/// comes near it.
+/// A packet of this length is continued by the next packet. Rows of workloads and statements with their parameters are
+/// far shorter.
 const LONGEST: usize = 0xff_ffff;
 const FIRST_CAPACITY: usize = 16 * 1024;
 
@@ -53,7 +53,7 @@ pub(super) struct Packets {
     buffer: Vec<u8>,
     /// The range of bytes that are read and not yet used.
     unused: Range<usize>,
-    /// Reading fails at a packet of this length or more, so that a server cannot make this process take any amount of
+    /// Reading fails at a packet of this length or more. So a server cannot make this process allocate any amount of
     /// memory.
     limit: usize,
     /// The number of the packet that was read or sent last, in its exchange.

@@ -1,5 +1,5 @@
-//! Reads rows of the binary protocol in place: a DECIMAL as an integer in units of its last digit, a date as
-//! microseconds since 1970.
+//! Reads rows of the binary protocol in place. A DECIMAL becomes an integer in units of its last digit, and a date
+//! becomes microseconds since 1970.
 
 use std::io::Error;
 
@@ -125,7 +125,7 @@ impl<'a> Row<'a> {
         Err(broken("a row of another number of columns than its statement has").into())
     }
 
-    /// Returns the row's values, from the first column on. The values after an error mean nothing.
+    /// Returns the row's values, from the first column on. Ignore the values after an error.
     pub fn values(self) -> impl Iterator<Item = Result<Value<'a>, Unreadable>> {
         let mut rest = self.values;
         self.columns.iter().enumerate().map(move |(column, &form)| {

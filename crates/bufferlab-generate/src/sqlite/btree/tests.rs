@@ -1,4 +1,4 @@
-//! Compares the b-tree with a slow twin, a sorted map.
+//! Compares the b-tree with a simple slow one: a sorted map.
 
 use std::collections::BTreeMap;
 

@@ -8,13 +8,15 @@ use bufferlab_model::trace::{Kind, Record};
 
 use super::{Frames, Map, Page};
 
-/// The fewest listed pages that must agree on the first buffer's address; they must also be more than half of all.
+/// The fewest listed pages whose reads must give the same address of the first buffer. They must also be more than half
+/// of all listed pages that were read.
 const LEAST_AGREEING: u64 = 20;
 
 /// The buffers of a pool and their pages, as a server listed them.
 #[derive(Clone, Debug, Default)]
 pub struct Buffers {
-    /// When the server was asked, on CLOCK_MONOTONIC. Calls after this moment are newer than the list.
+    /// The moment of the query to the server, in nanoseconds on CLOCK_MONOTONIC. Calls after this moment are newer than
+    /// the list.
     pub asked_ns: u64,
     /// Device and inode of each file that has a listed page.
     pub files: Vec<(u32, u64)>,
@@ -55,14 +57,14 @@ impl Frames {
                     // The page is in the pool again, and no read of it was seen.
                     tell(Kind::Create, page, NO_RING, 0);
                 }
-                // Keep the time of the last call, so that a later list can correct this one.
+                // Keep the time of the last call, so that a later list can correct the page that this list gave.
                 let seen_ns = self.held.get(&frame).map_or(0, |held| held.seen_ns);
                 self.holds(frame, page, seen_ns, &mut tell);
             }
         }
     }
 
-    /// Returns the address of the first buffer, on which the frames of known pages agree; none if they do not.
+    /// Returns the address of the first buffer that most frames of known pages give; none if too few frames agree.
     fn first_buffer(&self, listed: &[(u64, Page)], asked_ns: u64) -> Option<u64> {
         let mut votes = Map::<u64, u64>::default();
         let mut all = 0;
@@ -139,8 +141,8 @@ mod tests {
     }
 
     proptest! {
-        /// Tests a pool whose pages come by reads or without a read. Its writes show no frame, as with PostgreSQL's
-        /// checksums.
+        /// Tests a pool into which some pages come by a read and some without one. Its writes do not show their frames,
+        /// as with PostgreSQL's checksums.
         #[test]
         fn behind_each_list_every_frame_that_was_not_touched_meanwhile_is_known(
             steps in prop::collection::vec((0_u64..48, 0_u8..10, 0_u8..40), 60..400),
@@ -161,7 +163,7 @@ mod tests {
                 }
                 if asks == 0 {
                     let asked_ns = t_ns + 5;
-                    // While the server answers, one more page comes.
+                    // One more page is read while the server answers.
                     let mut late = held.clone();
                     late[(frame as usize + 1) % 48] = next + 5000;
                     frames.call(&read((frame + 1) % 48, next + 5000, t_ns + 6), &mut |_| ());

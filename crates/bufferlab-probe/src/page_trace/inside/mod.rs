@@ -1,10 +1,10 @@
 //! Records a server's page accesses by code in the server's own process. This needs neither root nor the kernel, and
 //! costs some nanoseconds an access.
 //!
-//! The worker makes a memory that it shares with the server, with a plan in it ([`plan`]). The loader maps a small
-//! library of bufferlab into the server (crate `bufferlab-inside`), which executes the plan before `main`. A thread of
-//! the worker moves the records into a spool. If the worker is killed, the server goes on, and its rings overwrite
-//! their oldest records.
+//! The worker makes shared memory and writes a plan into it ([`plan`]). The loader maps a small library of bufferlab
+//! into the server (crate `bufferlab-inside`), which executes the plan before `main`. A thread of the worker moves the
+//! records into a spool. If the worker is killed, the server continues to work, and overwrites the oldest records of
+//! its ring buffers.
 
 pub mod plan;
 mod reader;
@@ -82,7 +82,8 @@ fn program(binary: &Path) -> Result<Program, TraceError> {
     Ok(program)
 }
 
-/// Returns the direct branches of a build into bytes that a plan covers: from and to of each. There must be none.
+/// Returns the source and target of each direct branch in a build whose target lies within bytes that the plan
+/// overwrites. There must be none.
 ///
 /// # Errors
 /// When the build cannot be recorded from inside.
@@ -139,7 +140,8 @@ impl Inside {
             let hint = "name a directory without spaces, colons and dollars with --data-dir";
             TraceError::new("the loader cannot be told this path", path.display().to_string(), hint)
         })?;
-        // Every user may read the library, because the server may run as another user; the umask may have forbidden it.
+        // The server may run as another user, so every user must be able to read the library, even if the umask forbids
+        // it.
         let _ = std::fs::remove_file(&path);
         let file = File::options().write(true).create_new(true).mode(0o444).open(&path);
         file.and_then(|mut file| {
@@ -165,7 +167,7 @@ impl Inside {
         Ok(())
     }
 
-    /// Checks that the server is recorded. It must have started and answer statements.
+    /// Checks that the server records itself. The server must have started and answer statements.
     ///
     /// # Errors
     /// When the server is not recorded, with the reason.

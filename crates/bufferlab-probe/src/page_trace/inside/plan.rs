@@ -1,5 +1,5 @@
-//! Makes the plan by which a server records itself: trampolines, and the bytes that jump to them. Only the program's
-//! code and its sites decide the plan. The worker makes it, so that the server needs no decoder of instructions.
+//! Makes the plan by which a server records itself: trampolines, and the bytes that jump to them. The plan depends only
+//! on the program's code and its sites. The worker makes the plan, so that the server needs no decoder of instructions.
 
 use std::collections::BTreeMap;
 
@@ -191,8 +191,8 @@ struct Taken {
     then: Option<u64>,
 }
 
-/// Decides how a site is patched. A near call or jump is redirected to the trampoline; otherwise instructions of at
-/// least five bytes move there.
+/// Decides how a site is patched. A near call or jump at the site is redirected to the trampoline. Otherwise the
+/// instructions in the first five bytes or more move into the trampoline.
 fn take(place: &Place<'_>) -> Result<Taken, String> {
     let mut decoder = Decoder::with_ip(64, place.code, place.address, ANY);
     let first = decoder.decode();
@@ -224,8 +224,8 @@ fn take(place: &Place<'_>) -> Result<Taken, String> {
         }
         next = decoder.decode();
     }
-    // `fixups` would mistake a load from the thread's memory, such as the stack protector's, for one of the thread's
-    // slot.
+    // Refuse a load from the thread's memory, such as the stack protector's: `fixups` would mistake it for a load of
+    // the thread's slot.
     let stays = |one: &Instruction| {
         one.is_invalid() || one.memory_base() == Register::EIP || one.segment_prefix() == Register::FS
     };
@@ -285,7 +285,8 @@ fn fixups(code: &[u8]) -> Vec<Fixup> {
     found
 }
 
-/// Returns the direct branches of a program into covered bytes after the first one: from and to. There must be none.
+/// Returns source and target of each direct branch into the bytes that a patch covers, except to the patch's first
+/// byte. There must be none.
 ///
 /// It reads the code from end to end. Data between functions may be read as instructions; such a branch is reported
 /// too, and a person must check it.

@@ -13,16 +13,16 @@ use super::shared::Shared;
 use crate::clock::monotonic_ns;
 use crate::process::DriverThread;
 
-/// The pause between two rounds; the shorter one while a ring fills fast.
+/// The pause between two rounds of reading; a shorter pause follows while a ring fills fast.
 const PAUSE: Duration = Duration::from_millis(10);
 const SHORT_PAUSE: Duration = Duration::from_millis(1);
 /// A ring that holds this many bytes is filling fast.
 const FAST_BYTES: u64 = RING_BYTES as u64 / 8;
-/// The number of free slots that get memory before a thread takes them, and the most slots for which that is done: 8
-/// MiB. The memory of further slots counts as the server's.
+/// The number of free slots whose memory the reader allocates in advance, as long as the slots' total is at most
+/// `MOST_AHEAD` (8 MiB). The memory of further slots counts as the server's.
 const AHEAD: usize = 8;
 const MOST_AHEAD: usize = 62;
-/// Rounds between two searches for processes that ended without freeing their slots.
+/// The number of rounds between two searches for processes that ended without freeing their slots.
 const ROUNDS_PER_LOOK: u32 = 10;
 /// Counts of the time-stamp counter, about a microsecond, by which a record may be older than the previous one in its
 /// ring. A processor may read its counter before it has finished earlier instructions. The order of records needs no
@@ -63,7 +63,8 @@ impl Reader {
         Self { shared, decoder, spool, clock, slots: Vec::new(), touched: 0, round: 0, unread: 0, steps_back: 0 }
     }
 
-    /// Moves records until `stop`, and then those that are left; the body of the thread.
+    /// Moves records until `stop` is set, and then the remaining records. The reading thread executes only this
+    /// function.
     pub fn read_until(mut self, stop: &AtomicBool) -> Told {
         let cpu = DriverThread::current();
         loop {
@@ -92,7 +93,7 @@ impl Reader {
         told.set_up_ns = header.set_up_ns.load(Ordering::Relaxed);
         for (number, slot) in self.slots.iter().enumerate() {
             let head = self.shared.slot(number);
-            // The server may write any number.
+            // The server may write any number here, so the sum must not overflow.
             told.waits = told.waits.saturating_add(head.waits.load(Ordering::Relaxed));
             told.wait_ns = told.wait_ns.saturating_add(head.wait_ns.load(Ordering::Relaxed));
             if slot.is_over {
@@ -143,7 +144,7 @@ impl Reader {
             slot.read = slot.read.wrapping_add(RECORD_BYTES as u64);
             let word = |at: usize| u32::from_le_bytes([record[at], record[at + 1], record[at + 2], record[at + 3]]);
             let count = u64::from(word(0)) | u64::from(word(4)) << 32;
-            // A ring's records follow one another, even if its threads changed processors.
+            // A ring's records are in the order of time, even if a thread moved to another processor.
             *steps_back += u64::from(count.saturating_add(NEAR_COUNTS) < slot.count);
             slot.count = count;
             if record[SITE_AT] == BEGINS {
@@ -156,7 +157,8 @@ impl Reader {
         }
     }
 
-    /// Finds slots that came into use, and takes memory for the next ones. A thread takes the first free slot.
+    /// Finds slots that threads have begun to use, and allocates memory for the next slots. A thread takes the first
+    /// free slot.
     fn grow(&mut self) {
         let others = &self.shared.states()[self.slots.len()..];
         let new = others.iter().take_while(|state| state.load(Ordering::Acquire) != FREE).count();
@@ -168,7 +170,7 @@ impl Reader {
         }
     }
 
-    /// Returns the slots of processes that ended without freeing them, and these processes.
+    /// Returns the slots that processes had when they ended and did not free, each with the process's ID.
     fn gone(&self) -> Vec<(usize, u32)> {
         let states = self.shared.states()[..self.slots.len()].iter().enumerate();
         // Threads of one process often have consecutive slots.
@@ -193,8 +195,8 @@ fn is_gone(process: libc::pid_t) -> bool {
         && std::io::Error::last_os_error().raw_os_error() == Some(libc::ESRCH)
 }
 
-/// Ties the processor's time-stamp counter to CLOCK_MONOTONIC. The time of a count between two readings of both clocks
-/// is interpolated linearly.
+/// Converts counts of the processor's time-stamp counter to CLOCK_MONOTONIC, by linear interpolation between two
+/// readings of both.
 #[derive(Debug)]
 struct Clock {
     before: (u64, u64),

@@ -1,4 +1,4 @@
-//! The memory that the server and its reader share, as the reader sees it.
+//! The reader's side of the memory that the server and its reader share.
 
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -47,7 +47,7 @@ impl Shared {
         if unsafe { libc::ftruncate(descriptor.as_raw_fd(), ALL_BYTES as libc::off_t) } != 0 {
             return Err(refused());
         }
-        // If a server shortened the file, SIGBUS would end this process at its next access.
+        // Seal the size: if a server shortened the file, SIGBUS would end this process at its next access.
         let seals = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_SEAL;
         // SAFETY: the call only takes rights away from the file's users.
         if unsafe { libc::fcntl(descriptor.as_raw_fd(), libc::F_ADD_SEALS, seals) } != 0 {
@@ -140,7 +140,8 @@ impl Shared {
         slot.write.fetch_add(RECORD_BYTES as u64, Ordering::Release);
     }
 
-    /// Takes memory for a slot, so that it does not count as the server's, whose memory may be limited.
+    /// Allocates a slot's memory in this process, so that it does not count as the server's memory, which may be
+    /// limited.
     pub fn touch(&self, number: usize) {
         for page in (0..SLOT_BYTES).step_by(PAGE) {
             // SAFETY: the place is inside of the slot.

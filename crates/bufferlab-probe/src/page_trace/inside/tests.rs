@@ -1,5 +1,5 @@
-//! Runs every shape of a patched site in this process, on random states of the processor, and compares it with the code
-//! before the patch.
+//! Runs every shape of a patched site in this process, on random states of the processor, and compares the results with
+//! those of the code before the patch.
 
 use std::arch::global_asm;
 use std::sync::Mutex;
@@ -24,7 +24,8 @@ const CODE_AT: u64 = 0x40_0000;
 const PARTS: u64 = 0b1110_0111;
 const ARITHMETIC_FLAGS: u64 = 0x8d5;
 const STATES_PER_SHAPE: usize = 1_500;
-/// Fewer states, for the test in which a signal follows every instruction: a cold path has some hundred instructions.
+/// The number of states for the test in which a signal follows every instruction. It is smaller, because a cold path
+/// has some hundred instructions.
 const STEPPED_PER_SHAPE: usize = 120;
 /// The flag that makes the processor stop after each instruction; the system then sends SIGTRAP.
 const TRAP_FLAG: u64 = 1 << 8;
@@ -50,7 +51,7 @@ static OWN_STACK: AtomicU64 = AtomicU64::new(0);
 static KEPT: AtomicU64 = AtomicU64::new(0);
 /// Only one test at a time may use the statics above and the library's own memory.
 static ALONE: Mutex<()> = Mutex::new(());
-/// Signals that came, and how many of these came inside a trampoline or code that it calls.
+/// The number of signals, and how many of them came while a trampoline, or code that it calls, was executed.
 static SIGNALS: AtomicU64 = AtomicU64::new(0);
 static SIGNALS_INSIDE: AtomicU64 = AtomicU64::new(0);
 
@@ -133,7 +134,8 @@ unsafe extern "C" {
     fn bufferlab_test_land();
 }
 
-/// A generator whose numbers a failure can repeat (Steele and others, 2014).
+/// A random generator (SplitMix64; Steele and others, 2014). Equal seeds give equal numbers, so that a failure can be
+/// repeated.
 struct Random(u64);
 
 impl Random {
@@ -145,7 +147,7 @@ impl Random {
     }
 }
 
-/// Memory that the victim's registers point to, and its stack.
+/// The memory to which the victim's registers point, and the victim's stack.
 struct Memory {
     words: Vec<u64>,
 }
@@ -300,7 +302,7 @@ fn settings(site_byte: u8, fetch: &[String]) -> Settings {
     Settings { binary, spool, fields, modes_if_in_pool: vec![], sites: vec![site] }
 }
 
-/// Returns fetches of every form: four for a plan, because a record has room for no more.
+/// Returns four fetches for a plan, in random forms: a record has no room for more.
 fn fetches(random: &mut Random) -> Vec<String> {
     let one = |random: &mut Random| {
         let register = NAMES[random.next() as usize % REGISTERS];
@@ -373,7 +375,7 @@ fn enabled_parts() -> u64 {
     u64::from(enabled)
 }
 
-/// One state before and after a victim, and the stack that it may not change.
+/// The processor's state after a victim has run, and the part of the stack that the victim may not change.
 type Ran = (Box<Processor>, Vec<u64>);
 
 fn ran(victim: &Victim, before: &Processor, memory: &mut Memory, is_call: bool) -> Ran {
@@ -450,7 +452,7 @@ fn compare_all_shapes(states_per_shape: usize, stepped: bool) -> usize {
                 }
                 slot.read.store(written, Ordering::Relaxed);
                 match cold.next() % 3 {
-                    // A full ring, another thread's ring, or neither.
+                    // The ring is full, or another thread's, or neither.
                     0 => slot.limit.store(written, Ordering::Relaxed),
                     1 => slow::end_thread(),
                     _ => (),
@@ -479,7 +481,8 @@ fn a_patched_site_leaves_every_state_as_it_was_and_records_what_it_fetches() {
     assert!(compare_all_shapes(STATES_PER_SHAPE, false) >= 10_000);
 }
 
-/// Counts signals, and overwrites as much of the stack as a handler may: all below the 128 bytes and the saved state.
+/// Counts signals. Overwrites all of the stack that a handler may overwrite: everything below the red zone of 128 bytes
+/// and the saved state.
 extern "C" fn at_signal(_: libc::c_int, _: *mut libc::siginfo_t, context: *mut libc::c_void) {
     let mut own = [0xa5_u8; 1024];
     std::hint::black_box(&mut own);

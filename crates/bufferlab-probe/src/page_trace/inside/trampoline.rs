@@ -1,7 +1,7 @@
-//! The code that a site jumps to: it writes a record, and goes on as the program would have.
+//! The code to which a site jumps. It writes a record, and then continues with the program's own instructions.
 //!
-//! It keeps every register and flag, and the 128 bytes below the stack's pointer, which a leaf function may use. It
-//! takes no lock and makes no system call; only a full ring makes it call the cold path.
+//! The code preserves every register and flag, and the 128 bytes below the stack pointer, which a leaf function may
+//! use. It takes no lock and makes no system call; only a full ring makes it call the cold path.
 
 use bufferlab_inside::layout::{HEAD_BYTES, RECORD_BYTES, RING_BYTES, SITE_AT};
 use iced_x86::code_asm::registers::gpr64::{r10, r11, rax, rdx, rsp};
@@ -12,8 +12,8 @@ use iced_x86::{Code, IcedError, Instruction, MemoryOperand, Register};
 
 use super::super::fetch::{Fetch, Kept, Part};
 
-/// A placeholder for the distance of a thread's slot from the thread's base, which the library fills in. Because its
-/// operand has no base register, it takes four bytes in the instruction, although it is 0.
+/// A placeholder for the offset of a thread's slot from the thread's base address; the library fills the offset in.
+/// Because its operand has no base register, it takes four bytes in the instruction, although it is 0.
 pub(super) const SLOT_OFFSET: i32 = 0;
 /// Bytes below the stack's pointer that belong to a leaf function (System V ABI for AMD64, 3.2.2).
 const RED_ZONE: i32 = 128;
@@ -34,7 +34,7 @@ pub(super) struct Job<'a> {
     pub moved: &'a [Instruction],
     /// The address at which the program goes on.
     pub then: Option<u64>,
-    /// The place of the value that has the cold path's address.
+    /// The address at which the cold path's address is stored.
     pub cold: u64,
 }
 
@@ -83,7 +83,8 @@ impl Maker<'_> {
             self.code.push(register)?;
         }
         if !self.job.is_call {
-            // This is cheaper than pushf and popf, and the trampoline does not change the other flags.
+            // Saving only these flags is cheaper than pushf and popf, and the trampoline does not change the other
+            // flags.
             self.code.lahf()?;
             self.code.seto(gpr8::al)?;
             self.code.push(rax)?;
@@ -107,7 +108,7 @@ impl Maker<'_> {
         Ok(())
     }
 
-    /// Returns the bytes from the stack's pointer to where it was at the site.
+    /// Returns how many bytes the stack pointer lies below its value at the site.
     fn depth(&self) -> i32 {
         let pushed = 8 * USED.len() as i32;
         pushed + if self.job.is_call { 8 } else { 8 + RED_ZONE }
@@ -142,7 +143,7 @@ impl Maker<'_> {
         self.code.shl(rdx, 32)?;
         self.code.or(rax, rdx)?;
         self.code.mov(qword_ptr(r11), rax)?;
-        // Writes become visible in their order: a reader that sees this one sees the record.
+        // The processor makes writes visible in their order. So a reader that sees the new count also sees the record.
         self.code.add(qword_ptr(r10), RECORD_BYTES as i32)
     }
 
@@ -168,7 +169,7 @@ impl Maker<'_> {
                     self.code.je(null)?;
                     self.load(bytes, rax + *distance)?;
                     self.code.set_label(&mut null)?;
-                    // An instruction can have one label only.
+                    // Emit nothing, but separate two labels: an instruction can have only one.
                     self.code.zero_bytes()
                 }
             },

@@ -1,8 +1,8 @@
 //! Finds the counter of page gets in a binary, and the instructions that raise it.
 //!
-//! PostgreSQL exports it by name (`pgBufferUsage`). For InnoDB's, the search begins at the name of the status variable
-//! that shows it. The table of status variables has the counter's address, or the address of a copy, whose source is
-//! the counter.
+//! PostgreSQL exports its counter by name (`pgBufferUsage`). The search for InnoDB's counter begins at the name of the
+//! status variable that shows it. The table of status variables has the counter's address, or the address of a copy,
+//! whose source is the counter.
 
 use std::collections::{HashMap, HashSet};
 
@@ -17,10 +17,10 @@ const GETS: [&str; 4] =
 /// The same functions in MariaDB from 10.5 on.
 const GETS_OF_MARIADB: [&str; 5] =
     ["buf_page_get_low", "buf_page_get_gen", "buf_page_try_get", "buf_page_free", "btr_search_guess_on_hash"];
-/// The most instructions between the read of a counter and the store of its copy.
+/// The most instructions between the read of a counter and the store into its copy.
 const LOOK_BACK: usize = 40;
 
-/// The least number of InnoDB's functions that raise the counter of gets.
+/// A number counts as the counter of gets if at least this many of InnoDB's functions that get a page raise it.
 const FEWEST: usize = 4;
 
 /// A number in memory to which instructions add ("raise" it).
@@ -143,7 +143,7 @@ pub fn all(program: &Program) -> Vec<Raise> {
 pub fn raises(all: &[Raise], counter: Counter) -> Vec<Raise> {
     let wanted = |raise: &&Raise| match counter {
         Counter::At(at) => raise.address == Some(at),
-        // Exclude instructions that add a register: their field is another one at the same distance.
+        // Exclude instructions that add a register: they raise another object's field at the same offset.
         Counter::Field(field) => raise.field == Some(field) && raise.by.is_none(),
     };
     all.iter().filter(wanted).copied().collect()
@@ -154,7 +154,7 @@ fn is_raise(one: &Instruction) -> bool {
     matches!(one.mnemonic(), Mnemonic::Add | Mnemonic::Inc | Mnemonic::Xadd) && one.op0_kind() == OpKind::Memory
 }
 
-/// Returns the field that was read into the register which a raise adds.
+/// Returns the field from which the register was read that a raise adds.
 fn field_added(program: &Program, raise: &Raise) -> Option<u64> {
     let function = program.function_at(raise.at)?;
     let code = program.instructions(function);
@@ -165,7 +165,7 @@ fn field_added(program: &Program, raise: &Raise) -> Option<u64> {
             && one.memory_displacement64() > 64
             && !matches!(one.memory_base(), Register::RIP | Register::RSP | Register::RBP)
     };
-    // The compiler may have moved the addition away from its condition: a jump then leads to it.
+    // The compiler may have moved the addition away from the condition before it. A jump then leads to the addition.
     code.iter().find(from_field).map(Instruction::memory_displacement64)
 }
 

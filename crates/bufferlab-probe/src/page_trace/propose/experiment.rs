@@ -17,23 +17,25 @@ use crate::tracefs::TraceError;
 
 /// The source files whose functions make and evict pages. Assertions contain the files' names.
 const FILES: [&str; 4] = ["buf/buf0buf.cc", "buf/buf0lru.cc", "buf/buf0rea.cc", "buf/buf0flu.cc"];
-/// The number of functions to examine around one that refers to such a file: the compiler keeps a file's functions
-/// together, and most have no assertion.
+/// The number of functions to examine before and after one that refers to such a file: the compiler keeps a file's
+/// functions together, and most of them have no assertion.
 const AROUND: usize = 12;
-/// The number of functions around one of buf0lru.cc whose calls to examine: those of buf0rea.cc follow (fewer than 20).
+/// The number of functions before and after one of buf0lru.cc whose calls are examined: the functions of buf0rea.cc
+/// (fewer than 20) follow those of buf0lru.cc.
 const AROUND_READS: usize = 40;
 const READER: &str = "buf/buf0lru.cc";
 /// The number of instructions before a call in which to look for the move into the register of its sixth argument.
 const BEFORE_CALL: usize = 24;
-/// The most bytes of a function that only counts: the functions that call it get the page.
+/// The most bytes of a function that only raises the counter of gets; the functions that call it then get the page.
 const SMALL: u64 = 64;
-/// The number of instructions after a raise in which to look for one that all gets pass, with or without a transaction.
+/// The number of instructions after a raise among which an instruction is sought that every get executes, within a
+/// transaction or not.
 const BEHIND: usize = 64;
 
 /// An entry of a function, or a call.
 #[derive(Clone, Debug, Serialize)]
 pub struct Candidate {
-    /// Where a probe goes.
+    /// The place for a probe.
     #[serde(flatten)]
     pub place: Place,
     /// The offset in the file of the function that has the place.
@@ -51,9 +53,10 @@ pub struct Getter {
     pub inside: Option<Place>,
     /// The function's entry, if the kernel emulates its first instruction.
     pub entry: Option<Place>,
-    /// Places before and after the count on its path, with the registers that certainly hold an address there.
+    /// Places that are executed with the count, before or after it, and the registers that are sure to hold an address
+    /// there.
     pub before: Vec<Try>,
-    /// Places after the count; some of them are reached without the count, too.
+    /// Places after the count. Some of them are also executed by paths without the count.
     pub behind: Vec<Place>,
 }
 
@@ -195,7 +198,8 @@ fn calls_with_six(program: &Program, function: &Function) -> Vec<Candidate> {
     let is_tail =
         |one: &Instruction| is_jump(one) && !(function.start..function.end).contains(&one.near_branch_target());
     let calls = || code.iter().enumerate().filter(|(_, one)| is_call(one) || is_tail(one));
-    // For another call of the same function, an earlier path may have set the argument.
+    // Include all calls of these functions: at another call the argument may be set before the instructions that are
+    // searched.
     let callees: BTreeSet<u64> =
         calls().filter(|(at, _)| has_six(*at)).map(|(_, one)| one.near_branch_target()).collect();
     let found = calls().map(|(_, one)| one).filter(|one| callees.contains(&one.near_branch_target()));
@@ -219,8 +223,8 @@ fn callers(program: &Program, callee: &Function) -> Vec<u64> {
     program.functions.iter().flat_map(calls).collect()
 }
 
-/// Returns a function that counts a get at an address, by itself or by a call. Its `site` is executed as often as the
-/// count.
+/// Returns a function that counts a get at an address, itself or in a function that it calls. The code at its `site` is
+/// executed as often as the count.
 fn getter(
     program: &Program,
     binary: &Path,
@@ -283,7 +287,8 @@ mod tests {
         let asserts = |code: &mut CodeAssembler| {
             code.push(rbx)?;
             code.test(rdi, rdi)?;
-            // The first function, which refers to the file's name, is a part of this one that the compiler moved away.
+            // The first function, which refers to the file's name, is a part of this function that the compiler moved
+            // away.
             code.jne(CODE_AT)?;
             code.ret()
         };

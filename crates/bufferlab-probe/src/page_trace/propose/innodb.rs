@@ -89,7 +89,8 @@ pub fn innodb(program: &Program, all: &[Raise], counter: Option<Counter>) -> Pro
             _ => (None, None),
         };
         let Some(mut site) = beside(program, function, &raise, "get") else {
-            // The entry shows attempts to get a page; an attempt fails early if the page is just leaving the pool.
+            // A probe at the function's entry records attempts to get a page. An attempt fails if the page is leaving
+            // the pool at that moment.
             let place = |argument: Option<Register>, other: &str| argument.map_or_else(|| other.to_owned(), short);
             sites.extend(entry_of(program, function).map(|address_of_entry| Proposal {
                 at: name.clone(),
@@ -119,9 +120,9 @@ pub fn innodb(program: &Program, all: &[Raise], counter: Option<Counter>) -> Pro
     Proposals { fields, modes_if_in_pool, sites }
 }
 
-/// Returns a site at the entry of [`REMOVES`], which is static, in a build that does not name it. It is the unnamed
-/// function whose result `buf_LRU_free_page` (buf0lru.cc) tests before it goes on. The entry of `buf_LRU_free_page`
-/// itself would show attempts, which fail early if another thread has fixed the page.
+/// Returns a site at the entry of [`REMOVES`] in a build that does not name this static function. It is the unnamed
+/// function whose result `buf_LRU_free_page` (buf0lru.cc) tests. The entry of `buf_LRU_free_page` itself would also
+/// show attempts that fail because another thread has fixed the page.
 pub(super) fn removing(program: &Program, fetch: Vec<String>) -> Option<Proposal> {
     let tries = program.function_named("buf_LRU_free_page")?;
     let code = program.instructions(tries);

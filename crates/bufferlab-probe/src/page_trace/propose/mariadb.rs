@@ -1,6 +1,6 @@
 //! Finds the sites of MariaDB from 10.5 on, by the names of functions that a build has kept.
 //!
-//! There a page has one number, page_id_t (buf0types.h), with the tablespace in its upper half.
+//! These versions identify a page by one number, page_id_t (buf0types.h), with the tablespace in its upper half.
 
 use iced_x86::Register;
 
@@ -16,17 +16,17 @@ pub(super) const FIELDS: &str = r#"["page_id:u64", "mode:u8", "latch:u8", "frame
 pub(super) const MODES_IF_IN_POOL: &[u8] = &[11, 12, 15];
 /// The function that these versions call to read a page.
 const READS_FILES: [&str; 1] = ["fil_space_t::io"];
-/// The functions that get the page of their first argument. Their entries also see gets that find no page. The first is
-/// part of the second in some builds.
+/// The functions that get the page named by their first argument. Probes at their entries also see gets that find no
+/// page. In some builds the first function is inlined into the second.
 const GETS: [&str; 2] = ["buf_page_get_low", "buf_page_get_gen"];
-/// The function that gets the page of its second argument, after the pool (from 10.6.16 on). Its entry also sees gets
-/// that find no page.
+/// The function that gets the page named by its second argument; the first is the pool (from 10.6.16 on). A probe at
+/// its entry also sees gets that find no page.
 const FIXES: &str = "buf_pool_t::page_fix";
 /// The function that frees a page in its tablespace, and empties it if it is in the pool.
 const FREES: &str = "buf_page_free";
 /// The function that gets a page again whose frame the caller knows. The server does not count such gets.
 const OPTIMISTIC: &str = "buf_page_optimistic_get";
-/// The functions that the one above calls only when it gets the page.
+/// The functions that [`OPTIMISTIC`] calls only when it gets the page.
 const BEHIND_OPTIMISTIC: [&str; 2] = ["buf_page_make_young_if_needed", "mtr_t::page_lock_upgrade"];
 
 /// The registers of the first six arguments (System V ABI for AMD64, 3.2.3).
@@ -55,7 +55,7 @@ pub fn mariadb(program: &Program, all: &[Raise], counter: Option<Counter>) -> Pr
     sites.extend(optimistic(program, &entered));
     sites.extend(entry(program, &["buf_page_create_low", "buf_page_create"], "create", fetch("%di", NONE, NONE, NONE)));
     sites.extend(entry(program, &[REMOVES], "evict", fetch("+0(%di)", NONE, NONE, "%di")));
-    // The compiler may have inlined the first into the others.
+    // The compiler may have inlined the first of these functions into the others.
     for name in [READS, "buf_read_page"].into_iter().chain(READ_AHEADS) {
         sites.extend(calls(program, name, &READS_FILES, &["read"], &fetch("+0(%r9)", NONE, NONE, "%r9")));
     }
@@ -80,7 +80,7 @@ fn counted(program: &Program, function: &Function, raise: &Raise, values: &Value
     let name = function.name();
     let kind = if name == FREES { "get_if_in_pool" } else { "get" };
     let mut site = beside(program, function, raise, kind)?;
-    // `buf_page_try_get(page_id, mtr)` of buf0buf.cc.
+    // The first parameter of `buf_page_try_get(page_id, mtr)` (buf0buf.cc) is the page.
     let asked = (name == "buf_page_try_get").then(|| values.argument(site.address, Register::RDI)).flatten();
     if asked.is_none() {
         site.tries = tries(values, raise.at, site.address);
@@ -89,8 +89,8 @@ fn counted(program: &Program, function: &Function, raise: &Raise, values: &Value
     Some(site)
 }
 
-/// Returns the sites of the gets that the server does not count: the calls in [`OPTIMISTIC`] once it has the page.
-/// Returns none if the compiler inlined the functions that it calls there.
+/// Returns the sites of the gets that the server does not count: the calls that [`OPTIMISTIC`] makes after it has got
+/// the page. Returns none if the compiler inlined the functions that it calls there.
 fn optimistic(program: &Program, entered: &std::collections::BTreeSet<u64>) -> Vec<Proposal> {
     let Some(function) = program.function_named(OPTIMISTIC) else { return Vec::new() };
     if BEHIND_OPTIMISTIC.iter().any(|name| program.function_named(name).is_none()) {

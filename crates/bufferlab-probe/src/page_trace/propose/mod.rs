@@ -30,7 +30,7 @@ use crate::tracefs::TraceError;
 pub struct Place {
     /// The place in the file, in bytes from its beginning.
     pub offset: u64,
-    /// The byte there.
+    /// The byte at this place.
     pub byte: u8,
 }
 
@@ -41,10 +41,10 @@ pub struct ProposedSite {
     pub at: String,
     /// The kinds of accesses that pass the site.
     pub kinds: Vec<&'static str>,
-    /// Where the kernel's probe goes.
+    /// The place for the kernel's probe.
     #[serde(flatten)]
     pub place: Place,
-    /// The places of the values, in the kernel's notation; a question mark where they are not known.
+    /// Where the probe finds each field's value, in the kernel's notation; a question mark for an unknown place.
     pub fetch: Vec<String>,
     /// Another place, for recording inside the server, if a jump has no room at `place`.
     pub inside: Option<Place>,
@@ -61,28 +61,28 @@ pub struct ProposedSite {
 /// A place where a register may have the address of a page.
 #[derive(Clone, Debug, Serialize)]
 pub struct Try {
-    /// The place.
+    /// The place at which a register may have the address.
     #[serde(flatten)]
     pub place: Place,
-    /// The registers that have an address there.
+    /// The registers that have an address at this place.
     pub registers: Vec<String>,
 }
 
 /// The proposals for a build.
 #[derive(Clone, Debug, Serialize)]
 pub struct Proposed {
-    /// The fields of its records.
+    /// The fields of the build's records.
     pub fields: Vec<String>,
     /// The modes of gets that want a page only if it is in the pool; none for PostgreSQL.
     pub modes_if_in_pool: Vec<u8>,
-    /// Its sites.
+    /// The proposed sites of the build.
     pub sites: Vec<ProposedSite>,
     /// The reason why sites of changed and written pages are missing, as a phrase; none if they are there.
     pub without_writes: Option<String>,
 }
 
-/// Proposes the sites of a build by its names: those that all builds of PostgreSQL and MySQL export for their extensions,
-/// and those that a build of MariaDB has kept.
+/// Proposes the sites of a build by the names of functions in it. All builds of PostgreSQL and MySQL export names for
+/// their extensions; a build of MariaDB may have kept its names.
 ///
 /// # Errors
 /// When the file is not a binary of these servers, or lacks these names.
@@ -109,7 +109,7 @@ pub fn sites(binary: &Path) -> Result<Proposed, TraceError> {
 #[must_use]
 pub fn of_postgres(program: &Program, binary: &Path, all: &[Raise], usage: u64) -> (Proposals, Option<String>) {
     let mut found = rules::postgres(program, all, usage);
-    // They come last, so that the numbers of the others are the same without them.
+    // Append sites of changes and writes last, so that the other sites have the same numbers in a build without them.
     match writes::sites(program, &|address| room(program, binary, address).is_ok()) {
         Ok(writes) => {
             found.sites.extend(writes);
@@ -198,7 +198,8 @@ pub fn room(program: &Program, binary: &Path, address: u64) -> Result<(), String
     }
 }
 
-/// Refuses a site that is not at the begin of an instruction, in a function decoded from its start, with its byte there.
+/// Refuses a site unless an instruction begins there when its function is decoded from the start, and has the site's
+/// first byte.
 ///
 /// A probe anywhere else would break the server. The settings are not trusted: the binary itself is decoded.
 ///

@@ -1,6 +1,6 @@
 //! A server's binary: its code, its functions with the names that it still has, and the pointers in its data.
 //!
-//! A stripped binary keeps where each function begins and ends, because exceptions need it (`.eh_frame_hdr`).
+//! Even a stripped binary records where each function begins and ends, because exceptions need it (`.eh_frame_hdr`).
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
@@ -35,7 +35,7 @@ pub struct Function {
 }
 
 impl Function {
-    /// Returns the name for people: that of the symbol without its types, or a question mark.
+    /// Returns a readable name: the symbol's name without its types, or a question mark.
     pub fn name(&self) -> String {
         self.symbol.as_deref().map_or_else(|| "?".to_owned(), name_of)
     }

@@ -20,12 +20,12 @@ pub struct Proposal {
     pub kinds: Vec<&'static str>,
     /// The address of the instruction, without the load address.
     pub address: u64,
-    /// The places of the values, in the kernel's notation; a question mark where they are not known.
+    /// Where the probe finds each field's value, in the kernel's notation; a question mark for an unknown place.
     pub fetch: Vec<String>,
     /// The reason, as a phrase.
     pub why: String,
-    /// Places to look for the page if no argument holds it: the address of an instruction before or after the site on
-    /// its path, and the registers that hold an address there.
+    /// Places at which to look for the page if no argument holds it: the address of an instruction on the site's path,
+    /// before or after the site, and the registers that hold an address there.
     pub tries: Vec<(u64, Vec<String>)>,
     /// Whether the server's counter of gets leaves out the accesses at this site.
     pub is_uncounted: bool,
@@ -33,11 +33,11 @@ pub struct Proposal {
 
 /// The proposals for one build.
 pub struct Proposals {
-    /// The fields of its records, as an array of TOML and JSON.
+    /// The fields of the build's records, as an array in a form that TOML and JSON share.
     pub fields: &'static str,
     /// The modes of gets that want a page only if it is in the pool, where gets have modes.
     pub modes_if_in_pool: &'static [u8],
-    /// Its sites.
+    /// The proposed sites of the build.
     pub sites: Vec<Proposal>,
 }
 
@@ -52,7 +52,8 @@ pub fn postgres(program: &Program, all: &[Raise], usage: u64) -> Proposals {
     };
     let raised = |at: u64| raises(all, Counter::At(usage + at));
     let mut sites = Vec::new();
-    // shared_blks_hit, shared_blks_read, shared_blks_written of BufferUsage (executor/instrument.h).
+    // The offsets of the counters in BufferUsage (executor/instrument.h): shared_blks_hit is at 0, shared_blks_read and
+    // shared_blks_written follow.
     sites.extend(pin_buffer(program, &raised(0)));
     let reads = |callee: &str| match callee {
         "smgrstartreadv" => relation("%si", &["%dx", "%cx", "%r9", "\\0", "\\0", "?", "?", "\\9"]),
@@ -89,7 +90,7 @@ pub fn postgres(program: &Program, all: &[Raise], usage: u64) -> Proposals {
 ///
 /// `ReadBuffer_common` of 15 has the strategy as its sixth argument. Later versions count a read by
 /// `pgstat_count_io_op_time(object, context, ...)`, right after the call. The value that is moved into its second
-/// argument there has survived the call, and so is at the same place before it.
+/// argument after the call was preserved by the call, and so it is at the same place before the call.
 fn with_ring(program: &Program, mut site: Proposal) -> Option<Proposal> {
     let code = program.function_at(site.address).map_or_else(Vec::new, |function| program.instructions(function));
     let counts = program.symbols.get("pgstat_count_io_op_time");
@@ -149,10 +150,9 @@ fn kept_of(code: &[Instruction], argument: Register) -> Option<String> {
     })
 }
 
-/// Returns a site at the jump after `PinBuffer`'s test whether the session has pinned the page. If the build lacks the
-/// name,
-/// `PinBuffer` is found among functions that begin with such a test: it is the one that most functions that count a hit
-/// call.
+/// Returns a site at the jump after `PinBuffer` tests whether the session has pinned the page. If the build lacks the
+/// name, `PinBuffer` is sought among the functions that begin with such a test: most functions that count a hit call
+/// it.
 fn pin_buffer(program: &Program, hits: &[Raise]) -> Option<Proposal> {
     let mut called: BTreeMap<u64, usize> = BTreeMap::new();
     let mut counting: Vec<&Function> = hits.iter().filter_map(|raise| program.function_at(raise.at)).collect();
@@ -222,7 +222,8 @@ pub(super) fn entry(
     })
 }
 
-/// Returns a function's first instruction but for `endbr64`, which the kernel does not emulate and which changes nothing.
+/// Returns the address of a function's first instruction after `endbr64`, if there is one: the kernel does not emulate
+/// `endbr64`, which changes nothing.
 pub(super) fn entry_of(program: &Program, function: &Function) -> Option<u64> {
     program.instructions(function).iter().find(|one| one.mnemonic() != Mnemonic::Endbr64).map(Instruction::ip)
 }
@@ -307,7 +308,7 @@ pub(super) fn tries(values: &Values, raise: u64, site: u64) -> Vec<(u64, Vec<Str
     with_registers.filter(|(_, registers)| !registers.is_empty()).collect()
 }
 
-/// See `is_emulated` of page_trace/definition.rs.
+/// Returns whether the kernel emulates an instruction at a probe; see `is_emulated` of page_trace/live.rs.
 pub(super) fn is_emulated(one: &Instruction) -> bool {
     one.mnemonic() == Mnemonic::Push || is_call(one) || is_jump(one) || one.is_jcc_short_or_near()
 }

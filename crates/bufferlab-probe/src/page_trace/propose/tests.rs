@@ -1,5 +1,5 @@
-//! Tests on small programs with the code patterns of servers: their counters and sites are found, and wrong sites
-//! refused.
+//! Tests on small programs with the code patterns of servers: the search finds their counters and sites, and refuses
+//! wrong sites.
 
 use std::collections::HashMap;
 use std::fs;
@@ -164,7 +164,8 @@ fn a_page_leaves_where_the_function_that_frees_it_asks_one_without_a_name() {
     };
     let frees = |code: &mut CodeAssembler| {
         code.mov(rbx, rdi)?;
-        // Call a function with a name whose result is tested too, and one without a name whose result is not tested.
+        // Only the third call is the wanted one: it calls a function without a name, and its result is tested. The
+        // first calls a function with a name; the second call's result is not tested.
         for (callee, is_asked) in [(CODE_AT, true), (CODE_AT + 2, false), (CODE_AT + 2, true)] {
             code.call(callee)?;
             if is_asked {
@@ -274,7 +275,7 @@ fn a_read_up_to_15_has_its_strategy_where_the_function_keeps_its_sixth_argument(
 
 #[test]
 fn a_read_from_16_on_has_the_io_context_with_which_it_is_counted() {
-    /// Writes a call that counts, with this move into its second argument.
+    /// Writes a call of the function that counts, after the move `context` into its second argument.
     fn counts(code: &mut CodeAssembler, object: u32, context: &Write) -> Result<(), iced_x86::IcedError> {
         context(code)?;
         code.mov(edi, object)?;
@@ -322,7 +323,7 @@ fn addresses(write: &Write) -> Vec<String> {
     told(false, write).into_iter().map(|(_, addresses)| addresses).collect()
 }
 
-/// Writes a conditional jump over this code, and a mark where both paths meet.
+/// Writes this code with a conditional jump over it, and a mark where both paths meet.
 fn perhaps(code: &mut CodeAssembler, write: &Write) -> Result<(), iced_x86::IcedError> {
     let mut on = code.create_label();
     code.test(rdx, rdx)?;

@@ -1,8 +1,8 @@
-//! Finds facts that are certain about a function's values at an instruction, whichever path led there.
+//! Finds facts about a function's values that hold at an instruction on every path to it.
 //!
-//! It follows two facts forwards through a function, over all paths: a place still holds an argument, and a register
-//! holds an address that the code itself has read from. A site that reads at such an address reads the server's own
-//! memory.
+//! It follows facts forwards through a function, over all paths: that a place still holds an argument, and that a
+//! register holds an address from which the code itself has read. A site that reads at such an address reads the
+//! server's own memory.
 
 use std::collections::BTreeSet;
 
@@ -13,7 +13,7 @@ use super::program::{Function, Program, is_call, short};
 /// A place of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Place {
-    /// On the stack, at a distance from the frame's address in `%bp`.
+    /// On the stack, at this offset from the frame's address in `%bp`.
     Slot(i64),
     Register(Register),
 }
@@ -25,7 +25,8 @@ enum Fact {
     Argument(Register),
     /// The value is an address from which the code has read.
     Address,
-    /// The code has read from this address at the distance at which a PostgreSQL buffer has its state.
+    /// The value is an address, and the code has read the field at the offset of the state in a PostgreSQL buffer's
+    /// description.
     Buffer,
 }
 
@@ -122,8 +123,8 @@ fn sorted(mut registers: Vec<Register>) -> Vec<String> {
     registers.into_iter().map(short).collect()
 }
 
-/// Returns the possible targets of jumps by a table: instructions that no other code leads to, except padding. Empty
-/// without such a jump.
+/// Returns the possible targets of jumps through a table: all instructions, except padding, to which no other code
+/// leads. Empty if the function has no such jump.
 fn by_table(code: &[Instruction]) -> Vec<u64> {
     if code.iter().all(|one| one.flow_control() != FlowControl::IndirectBranch) {
         return Vec::new();

@@ -1,7 +1,7 @@
 //! Finds the sites of a build of PostgreSQL at which a page is changed, gets a hint, or is written to its file.
 //!
-//! A function that changes a page tests the buffer's state for `BM_DIRTY`, whether the page is dirty already or not.
-//! The test is the site. Before the test the code has read the state, and the register of that read has the buffer.
+//! A function that changes a page always tests the buffer's state for `BM_DIRTY`. This test is the site. Before the
+//! test the code has read the state, and the base register of that read holds the buffer's address.
 
 #[cfg(test)]
 mod tests;
@@ -14,8 +14,8 @@ use super::program::{Function, Program, is_call};
 use super::rules::Proposal;
 use super::values::{Values, entered, goes_on, jumps};
 
-/// The functions that make a shared page dirty (storage/bufmgr.h): the name, whether it sets a hint only, and whether
-/// every version has it. The other two are of 19.
+/// The functions that make a shared page dirty (storage/bufmgr.h): the name, whether the function only sets a hint, and
+/// whether every version has it. The functions that not every version has are in 19 only.
 const CHANGERS: [(&str, bool, bool); 4] = [
     ("MarkBufferDirty", false, true),
     ("MarkBufferDirtyHint", true, true),
@@ -29,7 +29,8 @@ const JUST_DIRTIED: u64 = 1 << 28;
 /// Returns the sites of changes, hints and writes of shared pages. `room` says whether a jump has room at an address.
 ///
 /// # Errors
-/// The first function without a site, as a phrase: a trace that misses changes or writes is of no use.
+/// If a function has no site, with this function's name, as a phrase: a trace without all changes and writes is
+/// useless.
 pub fn sites(program: &Program, room: &dyn Fn(u64) -> bool) -> Result<Vec<Proposal>, String> {
     let entered = entered(program);
     let mut sites = Vec::new();
@@ -46,8 +47,8 @@ pub fn sites(program: &Program, room: &dyn Fn(u64) -> bool) -> Result<Vec<Propos
 
 /// Returns the sites in a function that changes pages: on each path the first test of the state.
 ///
-/// `MarkBufferDirty` sets the bit by a compare-and-exchange, which other processes may make it repeat; it tests the old
-/// state after that.
+/// `MarkBufferDirty` sets the bit by a compare-and-exchange, which it repeats if another process has changed the state
+/// since it was read. After that it tests the old state.
 fn changes(
     program: &Program,
     function: &Function,
@@ -136,8 +137,8 @@ fn places(code: &[Instruction], test: usize, begin: usize) -> impl Iterator<Item
     std::iter::once(test).chain((begin..test).rev().take_while(is_before))
 }
 
-/// Returns the calls by which `FlushBuffer` writes a page: no other function calls both `XLogFlush` and the storage
-/// manager's write. It is static, so that few builds keep its name.
+/// Returns the calls by which `FlushBuffer` writes a page. It is static, and few builds keep its name, so it is found
+/// by its calls: no other function calls both `XLogFlush` and the storage manager's write.
 fn flushes(program: &Program, room: &dyn Fn(u64) -> bool) -> Result<Vec<Proposal>, String> {
     let address = |name: &str| program.symbols.get(name).copied();
     let log = address("XLogFlush").ok_or("it names no XLogFlush")?;

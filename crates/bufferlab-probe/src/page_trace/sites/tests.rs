@@ -1,5 +1,5 @@
-//! Tests of the kernel's records of this test program, in both ways of attaching: values, processes, and losses of a
-//! full buffer.
+//! Tests of the records that the kernel's program makes of this test program, with both ways to attach it: values,
+//! processes, and records lost to a full buffer.
 
 use std::arch::asm;
 
@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use super::super::test_program::{Probed, address, bufferlab_test_probed, call, is_probed};
 use super::*;
 
-/// This kernel's release, and one that records in the other way.
+/// This kernel's release, and a release for which the recorder attaches the program in its other way.
 const RELEASES: [Option<&str>; 2] = [None, Some("5.15.0-91-generic")];
 
 fn reader(pid: u32, forks: bool, release: Option<&str>, settings: &Settings) -> SiteReader {
@@ -82,7 +82,7 @@ fn whether_it_goes_on_is_asked_while_the_buffer_is_full() {
     assert_eq!((reader.records, reader.seen().lost), (calls, 0));
 }
 
-/// Runs code in a child of this process, and returns its number once it has ended.
+/// Runs code in a child of this process. Waits for the child's end, and returns its process ID.
 fn in_a_child(body: impl FnOnce()) -> u32 {
     // SAFETY: the child runs the body, which allocates nothing, and ends without destructors.
     let child = unsafe { libc::fork() };
@@ -165,7 +165,7 @@ fn call_with(di: u64, si: u64, r8: u64, bx: u64) {
     }
 }
 
-/// The registers of [`call_with`] and the memory to which they point.
+/// The values of the registers of [`call_with`], and the memory to which they point.
 struct Place {
     memory: Box<[u64; 4]>,
     di: u64,
@@ -230,7 +230,7 @@ proptest! {
             let value = if bytes == 0 { u64::from(value != 0) } else { value & u64::MAX >> (64 - 8 * bytes) };
             expected.push((name, value));
         }
-        // The fields may be more than a record has room for.
+        // Skip fields that do not fit into a record.
         let Ok(parts) = fetch::parts(&asked) else { return Ok(()) };
         let release = if is_other { RELEASES[1] } else { RELEASES[0] };
         let mut reader = reader(std::process::id(), false, release, &asked);

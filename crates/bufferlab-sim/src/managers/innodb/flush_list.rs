@@ -1,22 +1,22 @@
 //! InnoDB's flush list (`buf_pool->flush_list`): the dirty pages, ordered by the redo position at which each became
 //! dirty (buf0flu.cc, `buf_flush_insert_into_flush_list`).
 //!
-//! The redo position counts changes: accesses under an exclusive latch. On MySQL 5.7.22 these accesses are within 0.8 %
-//! of the server's `Innodb_buffer_pool_write_requests` (TPC-C, 9 warehouses), so that a change has a constant number of
-//! bytes of redo in a run.
+//! The redo position counts changes: accesses under an exclusive latch. On MySQL 5.7.22 the number of these accesses is
+//! within 0.8 % of the server's `Innodb_buffer_pool_write_requests` (TPC-C, 9 warehouses). So within a run a change
+//! stands for a constant number of redo bytes.
 
 use serde::{Deserialize, Serialize};
 
 use crate::managers::list::PageList;
 use crate::replay::OneIn;
 
-/// The largest age, in changes, that the oldest dirty page may have, as it varies over a run. Each step is the number
-/// of a change, and the age that holds from this change on. The first age holds before its change, too.
+/// The largest age that the oldest dirty page may have, in changes, over the course of a run. Each step has the number
+/// of a change, and the age that applies from this change on. The first age applies before its change, too.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(from = "Vec<(u32, u32)>", into = "Vec<(u32, u32)>")]
 pub struct AgeCourse {
     steps: Vec<(u32, u32)>,
-    /// The index of the step that held at the last call of `at`.
+    /// The index of the step that applied at the last call of `at`.
     now: usize,
 }
 
@@ -33,7 +33,7 @@ impl From<AgeCourse> for Vec<(u32, u32)> {
 }
 
 impl AgeCourse {
-    /// Refuses a course without steps, and one whose changes are not in order.
+    /// Refuses a course without steps, or with steps whose changes are not in order.
     pub fn check(&self) -> Result<(), String> {
         let is_sorted = self.steps.is_sorted_by_key(|&(change, _)| change);
         let refused = || "flush_age has steps of changes in order, at least one".to_owned();
@@ -57,10 +57,10 @@ impl AgeCourse {
 
 /// The dirty pages of a pool.
 pub struct FlushList {
-    /// The pages, the latest to become dirty first, each with the position of the change that made it dirty
-    /// (`oldest_modification`).
+    /// The pages, in the order in which they became dirty, the latest first. Each has the position of the change that
+    /// made it dirty (`oldest_modification`).
     list: PageList<u32>,
-    /// Changes so far. It wraps, so that only differences of positions are compared.
+    /// The number of changes so far. It wraps around, so the code compares only differences of positions.
     position: u32,
 }
 
@@ -95,7 +95,7 @@ impl FlushList {
         }
     }
 
-    /// Takes out a page that was written, or that left the pool; nothing if the page is clean.
+    /// Removes a page that was written, or that left the pool. Does nothing if the page is clean.
     pub fn remove(&mut self, page: u32) {
         if self.list.contains(page) {
             self.list.remove(page);

@@ -1,9 +1,10 @@
-//! When the page cleaner writes pages of the flush list: because of their age, or because too many pages are dirty.
+//! Decides when the page cleaner writes pages of the flush list: because of their age, or because too many pages are
+//! dirty.
 //!
 //! A server computes the number of pages for each second from the age, the redo rate, the dirty pages and `io_capacity`
 //! (buf0flu.cc, `page_cleaner_flush_pages_recommendation`, `af_get_pct_for_lsn`, `af_get_pct_for_dirty`). So the age
-//! settles at a value that depends on the load's speed. The model takes this age as given, or the pages for each second
-//! at one age.
+//! settles at a value that depends on the load's speed. The caller gives the model this age, or the number of pages a
+//! second at one age.
 
 use serde::{Deserialize, Serialize};
 
@@ -14,19 +15,21 @@ use crate::replay::OneIn;
 
 /// The rounds over which the cleaner averages its rates (`innodb_flushing_avg_loops`).
 const LOOPS: u32 = 30;
-/// The mean changes of a round whose pages the cleaner counts as due (buf0flu.cc, `buf_flush_lsn_scan_factor`).
+/// The cleaner counts as due the pages that became dirty within this many rounds' mean number of changes after the
+/// oldest one (buf0flu.cc, `buf_flush_lsn_scan_factor`).
 const SCAN_FACTOR: f64 = 3.0;
 
 /// The pages that adaptive flushing writes in a round, by the age of the oldest dirty page.
 ///
 /// The number grows with the age to the power of 1.5 (buf0flu.cc, `af_get_pct_for_lsn`). In a steady state the other
-/// terms of `page_cleaner_flush_pages_recommendation`, the mean rate and the pages by age, are the same number.
+/// two terms of `page_cleaner_flush_pages_recommendation`, the mean rate of writes and the number of old pages, equal
+/// this number.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FlushRate {
-    /// The pages of a round at the age `age_changes`.
+    /// The number of pages that a round writes if the oldest dirty page has the age `age_changes`.
     pub pages: f64,
-    /// An age, in changes; above 0.
+    /// The age at which a round writes `pages` pages, in changes; above 0.
     pub age_changes: f64,
 }
 
@@ -50,8 +53,8 @@ impl FlushRate {
 }
 
 /// The settings by which the cleaner of a server computes each round's pages from the share of dirty pages (buf0flu.cc,
-/// `page_cleaner_flush_pages_recommendation`, `af_get_pct_for_dirty`; in MySQL from 8.0.22 on `Adaptive_flush`). It
-/// holds while no page is old enough that its age asks for more.
+/// `page_cleaner_flush_pages_recommendation`, `af_get_pct_for_dirty`; in MySQL from 8.0.22 on `Adaptive_flush`). These
+/// settings decide while no page is so old that adaptive flushing would write more.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct IoCapacity {
@@ -59,11 +62,13 @@ pub struct IoCapacity {
     pub pages: f64,
     /// `innodb_io_capacity_max`.
     pub most_pages: f64,
-    /// `innodb_max_dirty_pages_pct_lwm`: below it the cleaner writes no page because of the share of dirty ones.
+    /// `innodb_max_dirty_pages_pct_lwm`: below this share of dirty pages the cleaner writes no page because of the
+    /// share.
     pub least_dirty_pct: f64,
     /// `innodb_max_dirty_pages_pct`.
     pub most_dirty_pct: f64,
-    /// The speed of the load, as a multiple of the trace's: the seconds of the trace between two rounds.
+    /// The speed of the load, as a multiple of the traced load's speed; it is also the number of the trace's seconds
+    /// between two rounds.
     pub speed: f64,
 }
 
@@ -83,13 +88,14 @@ impl IoCapacity {
     }
 }
 
-/// What the cleaner knows of its rounds so far.
+/// The cleaner's settings, and its record of the rounds so far.
 struct Rounds {
     settings: IoCapacity,
-    /// The mean pages written, and changes, of a round.
+    /// The mean numbers of pages written and of changes in one round.
     mean_pages: f64,
     mean_changes: f64,
-    /// The rounds since the means were last computed; the pages written and the position then.
+    /// The number of rounds since the means were last computed. The next two fields are the pages written since then,
+    /// and the flush list's position at that time.
     rounds: u32,
     pages: u32,
     position: u32,
@@ -122,11 +128,11 @@ impl Rounds {
 pub struct Flushing {
     /// The largest age of a dirty page; none for no limit.
     age: Option<AgeCourse>,
-    /// The pages that each round writes; none if it writes only for the other limits.
+    /// The pages that each round writes; none if rounds write pages only because of the other limits.
     rate: Option<FlushRate>,
-    /// The rounds of a cleaner that chooses their pages by the share of dirty ones; none for another cleaner.
+    /// The state of a cleaner that decides the pages of a round by the share of dirty pages; none for another cleaner.
     by_capacity: Option<Rounds>,
-    /// The fraction of a page that the rounds so far should have written in addition.
+    /// The fraction of a page that rounding to whole pages has left unwritten so far.
     rest: f64,
     /// The share of dirty pages, in percent, from which on the cleaner writes the oldest; none for no limit.
     max_dirty_pages_pct: Option<u32>,
@@ -149,13 +155,13 @@ impl Flushing {
         self.by_capacity.as_ref().map_or(second_us, |rounds| (second_us as f64 * rounds.settings.speed) as u64)
     }
 
-    /// Returns whether there is a limit.
+    /// Returns whether any limit makes the cleaner write from the flush list.
     pub fn is_on(&self) -> bool {
         self.age.is_some() || self.rate.is_some() || self.by_capacity.is_some() || self.max_dirty_pages_pct.is_some()
     }
 
     /// Writes the pages that have been dirty for longest, and, if `any`, their dirty neighbours. Stops when the round
-    /// has written its pages, no dirty page is too old, and their number is within its limit (buf0flu.cc,
+    /// has written its pages, no dirty page is too old, and the number of dirty pages is within its limit (buf0flu.cc,
     /// `buf_do_flush_list_batch`). The pages stay in the pool.
     pub fn batch(&mut self, pool: &mut Pool, neighbors: &Neighbors, any: bool) {
         let Some(list) = &pool.flush_list else { return };
@@ -175,7 +181,7 @@ impl Flushing {
             rounds.pages += written;
         }
         pool.counts.flush_list_writes += u64::from(written);
-        // Neighbours beyond the round's pages do not make later rounds shorter.
+        // If neighbours made the round write more pages than asked, later rounds do not write fewer.
         self.rest = (asked - f64::from(written)).clamp(0.0, 1.0);
     }
 

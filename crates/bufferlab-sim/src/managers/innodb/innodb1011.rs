@@ -1,19 +1,20 @@
 //! `innodb1011`: InnoDB of MariaDB from 10.5 on, after the sources of 10.11 and 11.8.
 //!
-//! A thread that takes a frame and leaves less than half of `lru_scan_depth` free wakes the page cleaner. In its round
-//! of each second the cleaner writes from the flush list only, and threads write no page to free a frame.
+//! If a thread takes a frame and fewer frames than half of `lru_scan_depth` remain free, it wakes the page cleaner,
+//! which evicts pages. In its round of each second the cleaner writes only from the flush list. Threads write no pages
+//! to free frames.
 //!
 //! Approximated: the cleaner does its whole work between two events, and a dirty page at the tail leaves the pool as
-//! soon as it is written; on a server it stays until the next batch. So writes change no read, and no thread waits for
-//! the cleaner.
-//! `innodb_lru_flush_size` (of 10.5) and `innodb_io_capacity_max`, which limit the pages that a batch writes, have no
-//! effect. A page that was freed in its tablespace leaves the server's pool when it would be written (buf0flu.cc,
-//! `buf_pool_t::release_freed_page`). A trace does not show that, so the model keeps such a page and evicts others.
+//! soon as it is written; on a server the page stays until the next batch. So in the model writes do not change reads,
+//! and no thread waits for the cleaner. `innodb_lru_flush_size` (of 10.5) and `innodb_io_capacity_max`, which limit the
+//! pages that a batch writes, have no effect. A page that was freed in its tablespace leaves the server's pool at the
+//! moment at which it would be written (buf0flu.cc, `buf_pool_t::release_freed_page`). A trace does not show that, so
+//! the model keeps such a page and evicts others.
 //!
-//! Checked at the point of the trace (MariaDB 11.4.5, TPC-C, 1 warehouse, pool of 30 %, `lru_scan_depth` 100,
-//! `old_blocks_time` 0, one run). Reads are 3.5 % above the server's, those of `lru` 9.5 % below. They are 1.8 % above
-//! if the model plays each eviction before a creation of the same page as a drop, which frees 1,150 frames in the
-//! window.
+//! Errors at the pool size of the trace (MariaDB 11.4.5, TPC-C, 1 warehouse, pool of 30 %, `lru_scan_depth` 100,
+//! `old_blocks_time` 0, one run). Reads are 3.5 % above the server's, those of `lru` 9.5 % below. They are only 1.8 %
+//! above if the model treats an eviction that a creation of the same page follows as a drop; that frees 1,150 frames in
+//! the window.
 
 use std::num::NonZeroU32;
 
@@ -26,7 +27,7 @@ use super::neighbors::Neighbors;
 use super::{Cleaner, Innodb, Pool};
 use crate::replay::{Model, OneIn};
 
-/// The number of pages of the longest LRU list that is too short to wake the cleaner (buf0lru.h, `BUF_LRU_MIN_LEN`).
+/// A thread does not wake the cleaner while the LRU list has at most this many pages (buf0lru.h, `BUF_LRU_MIN_LEN`).
 const LRU_MIN_LEN: u32 = 256;
 /// Shortest list in which InnoDB writes neighbours too (buf0lru.h, `BUF_LRU_OLD_MIN_LEN`).
 const NEIGHBORS_MIN_LEN: u32 = 512;
@@ -45,15 +46,17 @@ pub struct Innodb1011Settings {
     pub old_blocks_time_ms: u32,
     /// Free frames up to which the cleaner evicts. The default is 1536.
     pub lru_scan_depth: u32,
-    /// Dirty pages that the cleaner writes with one: none (0), those next to it without a gap (1), all of its extent
-    /// (2). The server writes them only on a rotational device (buf0flu.cc, `fil_space_t::is_rotational`).
+    /// Which dirty neighbours the cleaner writes together with a page: none (0), those next to it without a gap (1),
+    /// all of its extent (2). The server writes them only on a rotational device (buf0flu.cc,
+    /// `fil_space_t::is_rotational`).
     #[serde(default, skip_serializing)]
     pub flush_neighbors: u32,
     /// The number of changes for which a page may stay dirty before the cleaner writes it from the flush list. Adaptive
     /// flushing keeps the pool at this age, which depends on the device. None: no page is written because of its age.
     #[serde(skip_serializing)]
     pub flush_age: Option<AgeCourse>,
-    /// The pages that the cleaner writes from the flush list in a round. None: only those that are too old or too many.
+    /// The number of pages that the cleaner writes from the flush list in a round. None: it writes pages only if they
+    /// are too old, or too many are dirty.
     #[serde(skip_serializing)]
     pub flush_rate: Option<FlushRate>,
     /// The dirty pages, in percent of the pool, from which on the cleaner writes the oldest ones. None: any number.
@@ -85,7 +88,7 @@ pub struct Cleaner1011 {
     lru_scan_depth: u32,
     /// The number of pages that a batch of the cleaner leaves in the LRU list.
     least_len: u32,
-    /// The number of pages of the longest LRU list that is too short to wake the cleaner.
+    /// A thread does not wake the cleaner while the LRU list has at most this many pages.
     lru_min_len: u32,
     neighbors_min_len: u32,
     neighbors: Neighbors,
@@ -178,7 +181,7 @@ impl Cleaner for Cleaner1011 {
         }
     }
 
-    /// Evicts the page at the tail if no frame is free (buf0lru.cc, `buf_LRU_get_free_block`,
+    /// If no frame is free, evicts the page at the tail (buf0lru.cc, `buf_LRU_get_free_block`,
     /// `buf_LRU_scan_and_free_block`).
     fn provide_frame(&mut self, pool: &mut Pool) {
         debug_assert!(pool.free + pool.lru.len() > 0, "a pool has frames");
@@ -224,8 +227,8 @@ mod tests {
         assert_eq!(pool.free_len(), 60);
     }
 
-    /// Returns the pages that LRU batches and the flush list wrote in one round. Pages 0 to 9 at the tail are dirty,
-    /// and two pages are evicted from there.
+    /// Returns the pages that LRU batches and the flush list wrote in one round. Pages 0 to 9, at the tail of the list,
+    /// are dirty, and the round evicts two pages there.
     fn written(flush_neighbors: u32, changes: u32) -> (u64, u64) {
         let flush_age = Some(AgeCourse::from(vec![(0, changes)]));
         let settings =

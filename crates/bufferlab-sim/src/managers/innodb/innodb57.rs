@@ -1,14 +1,15 @@
 //! `innodb57`: InnoDB of MySQL 5.6, 5.7 and 8.0 and of MariaDB 10.2.
 //!
-//! A user thread that finds no free frame looks for a clean page near the tail. If there is none it writes one page,
-//! and wakes the page cleaner, which also works once a second. So between two batches of the cleaner, threads take
-//! clean pages until the last 100 pages of the list are dirty. Without this rule the model's reads are 4 and 8 % higher
-//! at scan depths of 400 and 1,024.
+//! A user thread that finds no free frame looks for a clean page near the tail. If there is none, the thread writes one
+//! page, and wakes the page cleaner, which also works once a second. So between two batches of the cleaner, threads
+//! take clean pages until the last 100 pages of the list are all dirty. Without this rule the model predicts 4 and 8 %
+//! more reads at scan depths of 400 and 1,024.
 //!
-//! Approximated: the cleaner does its whole work between two events. On a server threads go on taking frames. On MySQL
-//! 5.7.22 they took some 250 while a batch freed 1,024 in 0.1 s, so that the free list often had 850 frames and not
-//! 1,024. Threads always search from the tail; in a list of less than 512 pages a server goes on where the last search
-//! ended (buf0buf.cc, `LRUItr::start`). MySQL 5.6 keeps what a batch writes until the next one, and frees no neighbours.
+//! Approximated: the cleaner does its whole work between two events. On a server threads take frames while the cleaner
+//! works: on MySQL 5.7.22 they took some 250 while a batch freed 1,024 in 0.1 s, so that the free list often had 850
+//! frames and not 1,024. Threads always search from the tail; in a list of less than 512 pages a server goes on where
+//! the last search ended (buf0buf.cc, `LRUItr::start`). MySQL 5.6 keeps the pages that a batch writes in the pool until
+//! the next batch, and does not free neighbours.
 //!
 //! docs/prediction.md has the model's errors.
 
@@ -46,8 +47,8 @@ pub struct Innodb57Settings {
     pub old_blocks_time_ms: u32,
     /// Free frames up to which the cleaner evicts. The default is 1024.
     pub lru_scan_depth: u32,
-    /// Dirty pages that the cleaner writes, and frees, with one at the tail: none (0), those next to it without a gap
-    /// (1), all of its extent (2). The default is 1, in MySQL 8.0 it is 0.
+    /// Which dirty neighbours the cleaner writes, and frees, together with a page at the tail: none (0), those next to
+    /// it without a gap (1), all of its extent (2). The default is 1; in MySQL 8.0 it is 0.
     pub flush_neighbors: u32,
     /// Whether a thread that finds no free frame and no clean page wakes the cleaner. True from MySQL 5.7 on, and in
     /// MariaDB 10.2; false in MySQL 5.6, whose `buf_LRU_get_free_block` has no such signal and looks for a clean page
@@ -58,10 +59,12 @@ pub struct Innodb57Settings {
     /// flushing keeps the pool at this age, which depends on the device. None: no page is written because of its age.
     #[serde(skip_serializing)]
     pub flush_age: Option<AgeCourse>,
-    /// The pages that the cleaner writes from the flush list in a round. None: only those that are too old or too many.
+    /// The number of pages that the cleaner writes from the flush list in a round. None: it writes pages only if they
+    /// are too old, or too many are dirty.
     #[serde(skip_serializing)]
     pub flush_rate: Option<FlushRate>,
-    /// The settings by which the cleaner chooses a round's pages from the share of dirty ones. None: it does not.
+    /// The settings by which the cleaner computes a round's number of pages from the share of dirty pages. None: it
+    /// does not compute it so.
     #[serde(skip_serializing)]
     pub io_capacity: Option<IoCapacity>,
     /// The dirty pages, in percent of the pool, from which on the cleaner writes the oldest ones. None: any number.
@@ -104,7 +107,7 @@ pub struct Cleaner57 {
     flushing: Flushing,
     round_us: u64,
     next_round_us: u64,
-    /// The time of the cleaner's next work: that of its next round, or 0 for at once.
+    /// The time at which the cleaner works next: the time of its next round, or 0 for at once.
     due_us: u64,
 }
 
@@ -210,9 +213,9 @@ impl Cleaner57 {
         }
     }
 
-    /// Writes a dirty page and its old dirty neighbours, but no more than `most` of these, and frees their frames;
-    /// returns how many (buf0flu.cc, `buf_flush_try_neighbors`; `buf_page_io_complete` frees a page that was written
-    /// for a batch).
+    /// Writes a dirty page and at most `most` of its old dirty neighbours, and frees their frames; returns the number
+    /// of frames (buf0flu.cc, `buf_flush_try_neighbors`; `buf_page_io_complete` frees a page that was written for a
+    /// batch).
     fn flush(&self, pool: &mut Pool, page: u32, most: u32) -> u32 {
         debug_assert!(pool.is_dirty(page), "page {page} is clean: nothing is to be written");
         // The pages keep their places in the list until all are written.
@@ -226,7 +229,8 @@ impl Cleaner57 {
         pool.lru.len() >= self.neighbors_min_len
     }
 
-    /// Looks for a clean page from the tail on (buf0lru.cc, `buf_LRU_free_from_common_LRU_list`).
+    /// Returns the first clean page from the tail on, if it is near enough (buf0lru.cc,
+    /// `buf_LRU_free_from_common_LRU_list`).
     fn clean_page(&self, pool: &Pool) -> Option<u32> {
         let mut page = pool.lru.tail();
         for _ in 1..self.searched.min(pool.lru.len()) {
@@ -340,8 +344,9 @@ mod tests {
             get(&mut pool, 2000, 2_000_000);
             pool.counts().flush_list_writes
         };
-        // 10 of 1,001 frames are less than 1 %, but the oldest page is due: a third of a third of a page. 15 are 1.4985 %
-        // of the pages and 14.985 % of the capacity, 27 pages; a third of these are 9, and 7 the most.
+        // 10 dirty pages of 1,001 frames are less than 1 %. Only the oldest page is due, which asks for a third of a
+        // third of a page, so the round writes none. 15 dirty pages are 1.4985 % of the pages, which asks for 14.985 %
+        // of the capacity, 27 pages. A third of these is 9, and the most are 7.
         assert_eq!([written(10, 1.0), written(15, 1.0), written(11, 1.0)], [0, 7, 6]);
         assert_eq!(written(15, 2.5), 0, "the next round comes after 2.5 seconds of the trace");
     }
@@ -443,7 +448,7 @@ mod tests {
         (0..200).for_each(|page| change(&mut pool, page * 2));
         (2000..2700).for_each(|page| get(&mut pool, page, 0));
         get(&mut pool, 2699, 1_000_000);
-        // 120 of the 200 dirty pages are written together; the other 80 are in flight until the batch ends.
+        // 120 of the 200 dirty pages are written together first. The other 80 are freed when the batch ends.
         assert_eq!(pool.free_len(), 300 + 80);
     }
 

@@ -1,4 +1,5 @@
-//! InnoDB's LRU list: pages that were used again are at its head, pages that were only read are in the old sublist.
+//! InnoDB's LRU list: pages that were used again are at its head, pages that were used only when they were read are in
+//! the old sublist.
 //!
 //! The rules are the same in all versions from MySQL 5.6 and MariaDB 10.2 on: buf0lru.cc and buf0buf.ic (buf0buf.inl).
 //! Names in parentheses are InnoDB's.
@@ -23,19 +24,20 @@ pub struct MidpointSettings {
     pub old_blocks_pct: u32,
     /// Milliseconds from a page's first access until an access makes it young.
     pub old_blocks_time_ms: u32,
-    /// The list has one page in this many of the database. Each constant that counts pages is divided by it.
+    /// The list gets one page in N of the database's pages; this is N. Each constant that counts pages is divided by N.
     pub sampled_one_in: OneIn,
 }
 
 #[derive(Clone, Copy, Default)]
 struct Page {
-    /// The list's clock when the page was put at the head; 0 if it never was (`freed_page_clock`).
+    /// The list's clock at the moment at which the page was last put at the head; 0 if it never was
+    /// (`freed_page_clock`).
     freed_page_clock: u32,
     /// The first access since the page got its frame, in ms from 1 on; 0 before it (`access_time`).
     first_access_ms: u32,
     old: bool,
-    /// Whether the page was changed since it got its frame, or was last written (`oldest_modification`). The list has
-    /// this field, and not only the flush list, because a search for a clean page walks this list.
+    /// Whether the page was changed since it got its frame, or was last written (`oldest_modification`). This list has
+    /// the field too, although the flush list has the dirty pages, because searches for a clean page walk this list.
     dirty: bool,
 }
 
@@ -138,8 +140,8 @@ impl Midpoint {
         self.freed_page_clock += 1;
     }
 
-    /// Notes an access to a page of the list and moves the page to the head if it is time (buf0buf.cc,
-    /// `buf_page_get_gen`; buf0buf.ic, `buf_page_peek_if_too_old`).
+    /// Notes an access to a page of the list, and moves the page to the head if the rules for young and old pages say
+    /// so (buf0buf.cc, `buf_page_get_gen`; buf0buf.ic, `buf_page_peek_if_too_old`).
     #[inline]
     pub fn access(&mut self, page: u32, now_us: u64) {
         debug_assert!(self.contains(page), "page {page} has no frame: nothing accesses it");
@@ -237,8 +239,8 @@ impl Midpoint {
     }
 
     /// Starts the old sublist (`buf_LRU_old_init`). InnoDB makes all pages old, then shortens the sublist. Here no page
-    /// is old before, and the sublist grows to the same length. This call is frequent: a pool of 512 frames starts and
-    /// ends it with every page that it reads.
+    /// is old at first, and the sublist grows to the same length, which costs less. That matters because a pool of 512
+    /// frames starts and ends the sublist with every page that it reads.
     fn start_old_sublist(&mut self) {
         self.first_old = self.list.ends();
         let len = self.list.len().min(self.target() + self.old_tolerance);

@@ -1,20 +1,21 @@
-//! InnoDB: one list with a midpoint, a list of free frames, and a cleaner that refills it.
+//! InnoDB: an LRU list with a midpoint, a list of free frames, and a page cleaner that refills the list of free frames.
 //!
 //! Two generations of servers differ in who frees frames and when: [`Innodb57`] and [`Innodb1011`]. This file and
 //! `midpoint.rs` have everything else. The rules are those of storage/innobase; each names its file and function.
 //!
-//! A page is dirty from the first time that a thread takes its exclusive latch, or makes the page. On MySQL 5.7.22
-//! (TPC-C, 1 warehouse, pool of 30 %, `lru_scan_depth` 100, 400 and 1024) the server's I/O threads freed pages after a
-//! write: by this rule 98 to 100 % of them are dirty. Of the pages that its cleaner freed, 98 to 99 % are clean.
+//! A page is dirty from the first time that a thread takes its exclusive latch, or makes the page. This rule was
+//! compared with MySQL 5.7.22 (TPC-C, 1 warehouse, pool of 30 %, `lru_scan_depth` 100, 400 and 1024). Of the pages that
+//! the server's I/O threads freed after a write, 98 to 100 % are dirty by the rule. Of the pages that its cleaner freed
+//! without a write, 98 to 99 % are clean by the rule.
 //!
 //! A page that the cleaner writes from the flush list stays in the pool, clean. The cleaner does so when the oldest
 //! dirty page exceeds an age that the caller gives: on a server this age depends on the device and on the speed of the
 //! load.
 //!
 //! Left out: pages in use; more than one buffer pool instance; the change buffer; and the duration of every action. The
-//! model plays read-ahead as the traced server asked for it, though a pool of another size may ask for more or less.
-//! `frames` is the server's `Innodb_buffer_pool_pages_total` without the pages that it uses itself (`pages_misc`), not
-//! its bytes divided by the page size.
+//! model reads ahead the pages that the traced server read ahead, although a server with a pool of another size may
+//! read ahead more or fewer. `frames` is the server's `Innodb_buffer_pool_pages_total` without the pages that it uses
+//! itself (`pages_misc`), not its bytes divided by the page size.
 
 mod flush_list;
 mod flushing;
@@ -42,8 +43,8 @@ const EXCLUSIVE: [u8; 2] = [2, 4];
 
 /// The page cleaner: it frees frames, by the rules of one generation.
 ///
-/// It takes pages out of the list only by the pool's functions, so that each frame stays free or in the list. The pool
-/// calls `work` before each event, at times that never go back.
+/// It removes pages from the list only by the pool's functions, so that each frame is either free or in the list. The
+/// pool calls `work` before each event; the times of these calls never decrease.
 pub trait Cleaner {
     /// Does the work that is due before an event at `now_us`.
     fn work(&mut self, pool: &mut Pool, now_us: u64);
@@ -107,7 +108,7 @@ impl Pool {
         self.lru.contains(page) && self.lru.is_dirty(page)
     }
 
-    /// Makes a page clean that was written and stays in the list (buf0flu.cc, `buf_flush_write_complete`).
+    /// Marks a page as clean that was written and stays in the list (buf0flu.cc, `buf_flush_write_complete`).
     fn clean(&mut self, page: u32) {
         self.lru.set_dirty(page, false);
         self.flush_list.as_mut().expect("a cleaner that writes from the flush list has one").remove(page);
@@ -193,7 +194,7 @@ impl<C: Cleaner> Manager for Innodb<C> {
         }
     }
 
-    /// Takes a frame before it looks for the page, and gives the frame back if the page is there (buf0buf.cc,
+    /// Takes a frame before it looks for the page, and returns the frame if the page is in the pool (buf0buf.cc,
     /// `buf_page_create`).
     fn create(&mut self, access: Access) {
         self.begin(access);
@@ -208,8 +209,8 @@ impl<C: Cleaner> Manager for Innodb<C> {
         self.pool.change(access.page);
     }
 
-    /// Reads the page ahead, as read-ahead does, and buf0rea.cc's `buf_read_page_background`, which btr0cur.cc's
-    /// `btr_cur_prefetch_siblings` calls.
+    /// Reads the page without a get of it. InnoDB does so for read-ahead, and by `buf_read_page_background`
+    /// (buf0rea.cc), which `btr_cur_prefetch_siblings` (btr0cur.cc) calls.
     fn prefetch(&mut self, access: Access) {
         self.begin(access);
         if !self.pool.lru.contains(access.page) {

@@ -1,8 +1,8 @@
 //! The background writer (bufmgr.c, `BgBufferSync`): it runs ahead of the clock's hand and writes dirty buffers with a
-//! usage count of 0, as many as the sessions may take in the next rounds.
+//! usage count of 0. It writes as many as the sessions will probably take until its next round.
 //!
-//! Approximated: a round takes no time, and the writer never hibernates (on a server without allocations nothing wakes
-//! it, and its rounds would find nothing more to clean).
+//! Approximated: a round takes no time, and the writer never hibernates. (On a server it hibernates while sessions take
+//! no buffers, when its rounds would find no page to clean.)
 
 use serde::{Deserialize, Serialize};
 
@@ -10,9 +10,9 @@ use super::buffers::Buffers;
 
 /// Rounds over which the density and the allocations are smoothed (`smoothing_samples`).
 const SMOOTHING_SAMPLES: f32 = 16.0;
-/// The time in which the writer scans the whole pool at least, in milliseconds (`scan_whole_pool_milliseconds`).
+/// The longest time that the writer takes to scan the whole pool, in milliseconds (`scan_whole_pool_milliseconds`).
 const SCAN_WHOLE_POOL_MS: f32 = 120_000.0;
-/// Buffers scanned for each reusable one, before the first round (`smoothed_density`).
+/// The assumed number of buffers scanned for each reusable buffer, before the first round (`smoothed_density`).
 const FIRST_DENSITY: f32 = 10.0;
 
 /// Settings of the background writer, by the server's names.
@@ -21,23 +21,23 @@ const FIRST_DENSITY: f32 = 10.0;
 pub struct BackgroundWriterRules {
     /// Microseconds between two rounds.
     pub bgwriter_delay_us: u64,
-    /// The most pages of a round; 0: it writes none.
+    /// The most pages that a round writes. With 0 the background writer writes no page.
     pub bgwriter_lru_maxpages: u32,
-    /// The pages to clean ahead, as a multiple of the pages that recent rounds needed.
+    /// The number of buffers to clean ahead, as a multiple of the buffers that sessions took in recent rounds.
     pub bgwriter_lru_multiplier: f64,
 }
 
 /// The position of the clock's hand or of the writer (freelist.c, `StrategySyncStart`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Position {
-    /// The buffer that comes next.
+    /// The number of the buffer that comes next.
     pub buffer: u32,
-    /// How often it has passed the whole pool.
+    /// How often the hand or the writer has passed the whole pool.
     pub passes: u32,
 }
 
 impl Position {
-    /// Goes on to the next of `frames` buffers.
+    /// Moves the position to the next of `frames` buffers.
     pub fn advance(&mut self, frames: u32) {
         self.buffer += 1;
         if self.buffer == frames {
@@ -66,8 +66,8 @@ impl BackgroundWriter {
         BackgroundWriter { rules, saved: None, smoothed_alloc: 0.0, smoothed_density: FIRST_DENSITY }
     }
 
-    /// Does one round; returns the pages that it wrote. `hand` is the position of the clock's hand, and `recent_alloc`
-    /// the number of buffers that were taken since the previous round.
+    /// Does one round; returns the number of pages that it wrote. `hand` is the position of the clock's hand, and
+    /// `recent_alloc` the number of buffers that were taken since the previous round.
     pub fn round(&mut self, hand: Position, recent_alloc: u32, buffers: &mut Buffers<'_>) -> u64 {
         let frames = buffers.frames();
         if self.rules.bgwriter_lru_maxpages == 0 {
@@ -127,7 +127,7 @@ impl BackgroundWriter {
         } else if ahead == 0 && next.buffer >= hand.buffer {
             (strategy_delta, *next, frames - (next.buffer - hand.buffer))
         } else {
-            // The hand has overtaken the writer, which skips forward.
+            // The hand has overtaken the writer, which skips forward to the hand.
             (strategy_delta, hand, frames)
         }
     }

@@ -1,12 +1,13 @@
 //! The pages and buffers of PostgreSQL's model, as the processes that write dirty pages see them.
 
-/// Stands for no buffer, or no page.
+/// A value that means no buffer, or no page.
 pub const NONE: u32 = u32::MAX;
 /// The mark of a dirty page (buf_internals.h, `BM_DIRTY`).
 pub const DIRTY: u8 = 1;
 /// The mark of a page that the checkpoint wants to write (`BM_CHECKPOINT_NEEDED`).
 const CHECKPOINT_NEEDED: u8 = 2;
-/// The mark of a page of which the log has a full image since the last checkpoint began. An evicted page keeps it.
+/// The mark of a page of which the log has a full image since the last checkpoint began. The page keeps the mark when
+/// it is evicted.
 pub const LOGGED: u8 = 4;
 
 /// A page, and its place in the pool.
@@ -57,8 +58,9 @@ impl Buffers<'_> {
         page != NONE && self.pages[page as usize].clean()
     }
 
-    /// Marks every dirty page for a checkpoint, and puts them into `marked`, in the order of their numbers, which is
-    /// that of their files (bufmgr.c, `BufferSync`). From then on the log has no full image of any page.
+    /// Marks every dirty page for a checkpoint, and puts these pages into `marked`, in the order of their numbers,
+    /// which is also their order in files (bufmgr.c, `BufferSync`). From then on every page counts as without a full
+    /// image in the log.
     pub fn begin_checkpoint(&mut self, marked: &mut Vec<u32>) {
         marked.clear();
         for (number, page) in (0..).zip(self.pages.iter_mut()) {

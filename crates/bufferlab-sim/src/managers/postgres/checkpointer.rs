@@ -1,5 +1,5 @@
-//! The checkpointer: when a checkpoint begins, and how it spreads its writes (checkpointer.c, `CheckpointerMain` and
-//! `IsCheckpointOnSchedule`; bufmgr.c, `BufferSync`).
+//! The checkpointer: decides when a checkpoint begins, and spreads the checkpoint's writes over time (checkpointer.c,
+//! `CheckpointerMain` and `IsCheckpointOnSchedule`; bufmgr.c, `BufferSync`).
 //!
 //! A checkpoint writes the pages that are dirty when it begins, unless another process writes them first. It begins
 //! `checkpoint_timeout` after the begin of the one before, or once the log has grown by a given number of bytes.
@@ -21,9 +21,10 @@ pub struct CheckpointRules {
     pub checkpoint_timeout_us: u64,
     /// The share of this time over which a checkpoint spreads its writes.
     pub checkpoint_completion_target: f64,
-    /// Bytes of log after which a checkpoint begins (xlog.c, `XLogCheckpointNeeded`).
+    /// Bytes of log since the last checkpoint's begin after which the next one begins (xlog.c, `XLogCheckpointNeeded`).
     pub bytes_to_checkpoint: u64,
-    /// Bytes of log within which a checkpoint should complete (xlog.c, `CalculateCheckpointSegments`).
+    /// Bytes of log between two checkpoints, from which a checkpoint's schedule is computed (xlog.c,
+    /// `CalculateCheckpointSegments`).
     pub bytes_between: u64,
 }
 
@@ -35,7 +36,7 @@ pub struct Checkpointer {
     began_log_bytes: u64,
     /// The pages that the checkpoint wants to write, in the order of their files.
     marked: Vec<u32>,
-    /// How many of them the checkpoint has processed.
+    /// How many of the marked pages the checkpoint has processed.
     processed: usize,
 }
 

@@ -1,4 +1,4 @@
-//! Tests of the model's clock, rings and writes, with vectors of its rules and cases counted by hand.
+//! Tests of the model's clock, rings and writes. The expected states were computed by hand from the rules.
 
 use super::*;
 
@@ -131,7 +131,7 @@ fn vector_p5_a_round_of_the_background_writer_ends_at_its_most_pages() {
     get_all(&mut pool, 0..200, 5);
     (0..200).for_each(|page| pool.dirty(Access { page, thread: 0, latch: 1, now_us: 0 }));
     pool.pages.iter_mut().for_each(|page| page.usage_count = 0);
-    // 200 buffers were taken before the first round, which wants twice as many.
+    // 200 buffers were taken before the first round, which therefore tries to clean twice as many.
     pool.get(Access { page: 0, thread: 0, latch: 6, now_us: 200_000 });
     assert_eq!(pool.counts().lru_writes, 100);
     assert!((0..200).all(|page| (pool.pages[page].marks & DIRTY == 0) == (page < 100)));
@@ -166,7 +166,7 @@ fn without_a_list_the_hand_evicts_pages_before_it_comes_to_the_buffer_of_a_dropp
     assert_eq!(state(&pool), ("EBCD".into(), vec![1, 0, 0, 0], 1));
     pool.drop_page(Access { page: u32::from(b'C'), thread: 0, latch: 0, now_us: 0 });
     assert_eq!((pool.frames_used(), pool.counts().evictions), (3, 1));
-    // Buffer 1 comes before buffer 2, which is without a page.
+    // The hand comes to buffer 1 before it comes to buffer 2, which has no page.
     get(&mut pool, "F");
     assert_eq!((pool.buffers[1], pool.counts().evictions), (u32::from(b'F'), 2));
     get(&mut pool, "G");
@@ -189,7 +189,7 @@ fn vector_p3_a_scan_of_1000_pages_takes_a_ring_of_32_buffers_from_the_others() {
     let mut pool = pool_with_table(256, 32, true);
     get_all(&mut pool, 0..256, 5);
     get_all(&mut pool, 1000..2000, 9);
-    // The hand lowers all 256 once, then takes the first 32: 288 steps.
+    // The hand lowers all 256 usage counts once, then takes the first 32 buffers: 288 steps.
     assert_eq!(pool.hand.buffer, 32);
     assert_eq!(usage_counts(&pool, 0..256), [0; 224]);
     assert_eq!(usage_counts(&pool, 1000..2000), [1; 32]);
@@ -229,7 +229,7 @@ fn a_ring_gives_up_a_buffer_that_others_use_and_takes_one_whatever_page_it_has()
     let mut pool = pool_with_table(4, 2, true);
     get_all(&mut pool, [1000, 1001], 9);
     get_all(&mut pool, [1000], 5);
-    // Buffer 0 has a page of usage count 2: the ring has buffers 2 and 1 now.
+    // Buffer 0 has a page with a usage count of 2, so the ring does not reuse it: the ring has buffers 2 and 1 now.
     get_all(&mut pool, [1002], 9);
     assert_eq!((pool.buffers[2], pool.has(1000)), (1002, true));
     get_all(&mut pool, [1003], 9);
@@ -250,7 +250,7 @@ fn a_ring_is_new_when_a_session_gets_the_first_page_or_jumps_back() {
         let mut pool = pool_with_table(64, 2, true);
         get_all(&mut pool, [1499, 1500], 9);
         get_all(&mut pool, [next, 1600], 9);
-        // A new ring takes free buffers, an old one those of the pages that it read.
+        // A new ring takes free buffers. An old ring takes the buffers of the pages that it read.
         assert_eq!(pool.has(1499), stays, "{next}");
     }
 }
@@ -260,8 +260,8 @@ fn a_guessed_scan_that_jumps_ahead_keeps_its_ring_and_one_that_goes_back_gets_a_
     for (next, stays) in [(1900, false), (1410, false), (1300, true)] {
         let mut pool = pool_with_table(64, 1, true);
         get_all(&mut pool, 1401..=1406, 1);
-        // A get of a distant page ends the row. The next three gets belong to no scan yet, and the fourth takes the
-        // only buffer.
+        // A get of a distant page ends the sequence of near gets. The next three gets do not belong to a scan yet; the
+        // fourth does, and takes the ring's only buffer.
         get_all(&mut pool, [5, next, next + 1, next + 2], 1);
         assert!(pool.has(1406));
         get_all(&mut pool, [next + 3], 1);
@@ -281,9 +281,9 @@ fn four_gets_in_a_row_are_a_scan_where_the_trace_does_not_tell() {
     assert_eq!(guessed(&[1256, 1000, 1256, 1512, 1512], 1, true), 2);
     assert_eq!(guessed(&[1000, 1001, 1002, 1259], 1, true), 0);
     assert_eq!(guessed(&[1000, 1001, 1001, 1001, 1001, 1001], 1, true), 0);
-    // A get of a distant page interrupts the row.
+    // A get of a distant page interrupts the sequence of near gets.
     assert_eq!(guessed(&[1000, 1001, 5, 1002, 1003, 1004], 1, true), 0);
-    // The traced pool would have read the table by a ring, and did not.
+    // The traced server would have read the table with a ring if a scan had read it, but the gets have no ring.
     assert_eq!(guessed(&[1000, 1001, 1002, 1003, 1004], 5, true), 0);
     assert_eq!(guessed(&[1000, 1001, 1002, 1003, 1004], 5, false), 2);
     assert_eq!(guessed(&[1000, 1001, 1002, 1003, 1004], 9, true), 0);

@@ -1,7 +1,7 @@
-//! The processes that write dirty pages besides the sessions: the background writer and the checkpointer.
+//! The processes other than sessions that write dirty pages: the background writer and the checkpointer.
 //!
-//! They free no buffer and change no usage count, so that reads do not depend on them. A session writes a dirty page
-//! whose buffer it takes (`postgres.rs`).
+//! They free no buffer and change no usage count, so reads do not depend on them. Sessions write dirty pages too, if
+//! they take the pages' buffers (`postgres.rs`).
 
 use serde::{Deserialize, Serialize};
 
@@ -10,7 +10,8 @@ use super::buffers::{Buffers, LOGGED, Page};
 use super::checkpointer::{CheckpointRules, Checkpointer, PAUSE_US};
 use crate::replay::{Counts, OneIn};
 
-/// The most bytes of a change or an image: with it, any sum over a trace fits into 64 bits.
+/// The most bytes that settings may give for a change or an image. With this limit, any sum over a trace fits into 64
+/// bits.
 const MOST_RECORD_BYTES: u64 = 1 << 30;
 
 /// How the server writes dirty pages.
@@ -82,7 +83,7 @@ pub struct Writers {
 }
 
 impl Writers {
-    /// Makes processes that have done nothing yet.
+    /// Makes a background writer and a checkpointer that have done nothing yet.
     pub fn new(rules: &WriteRules) -> Self {
         let delay_us = rules.background_writer.bgwriter_delay_us;
         Writers {

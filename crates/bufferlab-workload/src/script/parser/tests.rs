@@ -322,7 +322,7 @@ fn hostile_sizes_are_refused_with_a_message() {
     assert!(error(&format!("\\set {} 1", "a".repeat(1_000))).contains("is no name"));
 }
 
-/// Returns random pieces of scripts, from which a test puts together texts that resemble scripts.
+/// Returns random fragments of scripts, from which a test composes texts that resemble scripts.
 fn piece() -> impl Strategy<Value = String> {
     let known = [
         "\n",

@@ -5,15 +5,15 @@ use super::inputs::{CustomerChoice, CustomerInput};
 use crate::client::{Batch, ClientError, Value};
 use crate::tpcc::statements::LIST_CUSTOMERS_BY_NAME;
 
-/// Adds the search by last name to a batch, if the input has a name; returns the call.
+/// If the input has a last name, adds the search by this name to a batch and returns the call.
 pub(super) fn list_by_name(input: &CustomerInput, batch: &mut Batch) -> Option<usize> {
     let CustomerChoice::Name(name) = input.choice else { return None };
     let params = [input.warehouse.into(), input.district.into(), Value::Text(name.as_str())];
     Some(batch.call(LIST_CUSTOMERS_BY_NAME, &params))
 }
 
-/// Returns the number of the customer: the input's, or that of the row in the middle, rounded up, of the customers in
-/// `list` (2.5.2.2).
+/// Returns the number of the customer: the input's number or, for a search by name, that of the customer in the middle
+/// of the rows of the call `list`, rounded up (2.5.2.2).
 pub(super) fn chosen(input: &CustomerInput, batch: &Batch, list: Option<usize>) -> Result<u32, ClientError> {
     match (input.choice, list) {
         (CustomerChoice::Id(customer), _) => Ok(customer),

@@ -17,8 +17,8 @@ pub(super) const STOCK_LEVEL: usize = 4;
 const CARDS_OF_TYPE: [usize; 5] = [10, 10, 1, 1, 1];
 const CARDS: usize = 23;
 
-/// A deck of 23 cards, one for each transaction. The driver deals it to the end and shuffles it again, so the mix is
-/// exact in every deck.
+/// A deck of 23 cards, one for each transaction. The driver deals all cards and then shuffles them again, so the mix is
+/// exact over every 23 transactions.
 #[derive(Debug)]
 pub(super) struct Deck {
     cards: [usize; CARDS],

@@ -1,9 +1,9 @@
 //! TPC-C's Delivery (specification, 2.7.4): delivers the oldest undelivered order of each district of a warehouse.
 //!
-//! One database transaction delivers the orders of all ten districts; clause 2.7 leaves their number to the
-//! implementation. So a counted transaction is one commit, and a retry repeats one unit. A Delivery runs when its
-//! terminal submits it and not from a queue (2.7.2), because a closed loop of terminals measures the engine and not a
-//! queue.
+//! One database transaction delivers the orders of all ten districts; clause 2.7 leaves the number of database
+//! transactions to the implementation. So a counted transaction is one commit, and a retry repeats the whole Delivery.
+//! A Delivery runs when its terminal submits it. It is not queued for later (2.7.2), because a closed loop of terminals
+//! measures the engine and not a queue.
 
 use super::answers::{expect_affected, expect_row, expect_single_writes, id, int, wrong};
 use super::inputs::DeliveryInput;
@@ -76,7 +76,8 @@ fn oldest_orders(w: Value<'_>, batch: &mut Batch, client: &mut dyn Client) -> Re
     Ok(orders)
 }
 
-/// Delivers the orders. Leaves the orders' customers and sums of lines in `batch`, and returns the first call of each.
+/// Delivers the orders. Leaves the orders' customers and the sums of their lines in `batch`; returns the first of the
+/// calls that read customers, and the first that read sums.
 fn deliver(
     orders: &Orders,
     input: &DeliveryInput,

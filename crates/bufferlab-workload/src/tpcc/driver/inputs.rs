@@ -1,8 +1,8 @@
 //! Draws the inputs of TPC-C's five transactions (specification, 2.4.1 to 2.8.1) before their execution, so that a
 //! retry has the same inputs.
 //!
-//! Work stays in the terminal's own warehouse if there is only one, as in every known implementation, and if the skew
-//! has no remote work.
+//! All lines and payments belong to the terminal's own warehouse if there is only one, as in every known
+//! implementation, or if the skew has no remote work.
 
 use serde::Serialize;
 
@@ -51,7 +51,7 @@ pub(super) struct LineInput {
     pub(super) quantity: u32,
 }
 
-/// Most lines of an order, as the length of arrays.
+/// The most lines of an order. Arrays of lines have this length.
 pub(super) const MAX_LINES: usize = MAX_ORDER_LINES as usize;
 
 /// The inputs of a New-Order (specification, 2.4.1).
@@ -91,7 +91,7 @@ impl NewOrderInput {
     }
 }
 
-/// The way in which Payment and Order-Status choose a customer.
+/// How Payment and Order-Status choose a customer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum CustomerChoice {
     Id(u32),

@@ -1,5 +1,5 @@
-//! TPC-C's New-Order (specification, 2.4.2): enters an order of 5 to 15 lines. One in a hundred finds an unused item
-//! and rolls back.
+//! TPC-C's New-Order (specification, 2.4.2): enters an order of 5 to 15 lines. One in a hundred New-Orders contains an
+//! item that does not exist, and rolls back.
 
 use super::answers::{expect_row, expect_single_writes, id, int, text, wrong};
 use super::inputs::{MAX_LINES, NewOrderInput};
@@ -123,7 +123,7 @@ fn same_stock(input: &NewOrderInput, one: usize, other: usize) -> bool {
     key(one) == key(other)
 }
 
-/// Returns the stock after an order line. It is refilled by 91 when the line would leave fewer than ten.
+/// Returns the stock after an order line. The stock is refilled by 91 if the line would leave fewer than ten.
 fn quantity_left(before: i64, ordered: i64) -> i64 {
     if before >= ordered + 10 { before - ordered } else { before - ordered + 91 }
 }

@@ -47,7 +47,7 @@ pub enum TransactionOutput {
     },
 }
 
-/// The memory that all transactions share, so that they allocate nothing.
+/// The memory that all transactions share, so that they allocate none.
 #[derive(Debug, Default)]
 pub(super) struct Batches {
     pub(super) reads: Batch,

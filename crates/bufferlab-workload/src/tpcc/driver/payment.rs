@@ -85,7 +85,7 @@ fn with(place: [Value<'_>; 2], customer: u32) -> [Value<'_>; 3] {
     [place[0], place[1], customer.into()]
 }
 
-/// Writes the new C_DATA: the payment at the left of the old text, which is cut off at 500 characters.
+/// Writes the new C_DATA: the payment's data before the old text, cut off after 500 characters.
 fn write_customer_data(input: &PaymentInput, customer: u32, old: &str, new: &mut String) {
     let PaymentInput { warehouse, district, customer: place, amount_cents } = input;
     let (units, cents) = (amount_cents / 100, amount_cents % 100);

@@ -11,7 +11,8 @@ pub(super) struct Terminal {
 }
 
 /// Returns the terminals of driver `driver_index`: every `drivers`-th of all terminals, counted warehouse by warehouse.
-/// So the ten terminals of a warehouse belong to different drivers, and meet in the engine as real terminals would.
+/// So the ten terminals of a warehouse belong to different drivers, and wait for each other's locks as real terminals
+/// would.
 ///
 /// They are in the order of districts, so a driver's successive transactions are at different warehouses.
 pub(super) fn terminals_of(

@@ -1,7 +1,7 @@
 //! NURand, the non-uniform distribution of TPC-C's specification (2.1.6), and the choice of its constants C.
 //!
-//! C decides which values are hot, but not how hot they are. The load and the run must not use the same C for last
-//! names, nor two constants that are too close (2.1.6.1); results record both.
+//! C decides which values are drawn most often, but not how often. The load and the run must not use the same C for
+//! last names, nor two constants that are too close (2.1.6.1); results record both.
 
 use serde::Serialize;
 
@@ -58,7 +58,8 @@ pub struct NuRandConstants {
 }
 
 impl NuRandConstants {
-    /// Chooses the constants: the load's by the load's seed only, the run's by the run's seed among all valid ones.
+    /// Chooses the constants: the load's by the load's seed only, the run's by the run's seed among all valid
+    /// constants.
     pub fn choose(load_seed: u64, run_seed: u64) -> Self {
         let load_last_name = Random::stream(load_seed, "tpcc/nurand/load", &[]).between(0, 255);
         let mut run = Random::stream(run_seed, "tpcc/nurand/run", &[]);
@@ -71,7 +72,7 @@ impl NuRandConstants {
     }
 }
 
-/// Returns true if the distance between the load's and the run's constant is one that 2.1.6.1 allows.
+/// Returns true if clause 2.1.6.1 allows the distance between the load's constant and the run's.
 pub fn is_valid_delta(load: u32, run: u32) -> bool {
     let delta = load.abs_diff(run);
     (65..=119).contains(&delta) && delta != 96 && delta != 112

@@ -1,9 +1,9 @@
 //! The rule by which a TPC-C run chooses items, customers and last names: the specification's, or that of one of two
 //! known tools.
 //!
-//! The tools' rules are defects. They are here to show their effect on misses per transaction. Measured in 14,000 to
-//! 22,000 draws, the 1,000 items drawn most often had 0.34 of the draws with the right NURand (0.3046 in the limit),
-//! 0.232 with tpcc-mysql, and 0.124 with sysbench-tpcc.
+//! The tools' rules are defects of these tools. This file has them to show their effect on misses per transaction.
+//! Measured in 14,000 to 22,000 draws, the 1,000 items drawn most often had 0.34 of the draws with the right NURand
+//! (0.3046 in the limit), 0.232 with tpcc-mysql, and 0.124 with sysbench-tpcc.
 
 use serde::Deserialize;
 
@@ -18,8 +18,9 @@ pub enum Skew {
     #[default]
     Spec,
     /// NURand with one of three constants C, chosen at random for each draw. In tpcc-mysql's support.c C is a local
-    /// variable that only the first call sets. Later calls take the values that their callers left on the stack. How
-    /// many different values there are depends on the compiler; three, equally often, give the measured share.
+    /// variable that only the first call sets. Later calls take the values that their callers left on the stack. The
+    /// number of different values depends on the compiler; three values, equally often, give the share that was
+    /// measured.
     TpccMysql,
     /// Every value equally often, and all work in the terminal's own warehouse, as sysbench-tpcc does. Its values are
     /// uniform because it draws a new C for every value.

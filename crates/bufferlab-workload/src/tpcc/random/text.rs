@@ -1,8 +1,8 @@
 //! The random texts of TPC-C's population (specification, 4.3.2): alphanumeric and numeric strings, last names by
 //! syllables, zip codes, "ORIGINAL".
 //!
-//! All texts share one [`TextBuffer`], so making a text allocates nothing. One draw of 64 bits gives ten characters; it
-//! is repeated if the 62 characters would not be equally likely.
+//! All texts share one [`TextBuffer`], so making a text allocates no memory. One draw of 64 bits gives ten characters.
+//! Draws for which the 62 characters would not be equally likely are repeated.
 
 use crate::random::Random;
 
@@ -140,8 +140,8 @@ pub fn last_name(number: u32) -> LastName {
     name
 }
 
-/// A picker that selects an exact share of a partition's rows at random: "10 % of the rows, selected at random"
-/// (specification, 4.3.3.1).
+/// Selects an exact share of a partition's rows at random: "10 % of the rows, selected at random" (specification,
+/// 4.3.3.1).
 ///
 /// The method is selection sampling (Knuth, volume 2, algorithm S): every choice of that number of rows is equally
 /// likely.

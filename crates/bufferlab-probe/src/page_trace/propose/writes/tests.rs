@@ -19,14 +19,15 @@ fn stub(code: &mut CodeAssembler) -> Result<(), IcedError> {
     code.ret()
 }
 
-/// Writes a FlushBuffer: the log's function is the first of a program, and the function that writes a page the second.
+/// Writes the code of a FlushBuffer. It calls the program's first function as the log's, and the second as the function
+/// that writes a page.
 fn flush(code: &mut CodeAssembler) -> Result<(), IcedError> {
     code.call(CODE_AT)?;
     code.call(CODE_AT + 1)?;
     code.ret()
 }
 
-/// Writes a MarkBufferDirty whose test is `test`.
+/// Writes the code of a MarkBufferDirty in which `test` writes the test of the state.
 fn marking(code: &mut CodeAssembler, test: &Write) -> Result<(), IcedError> {
     let (mut again, mut on, mut end) = (code.create_label(), code.create_label(), code.create_label());
     code.mov(eax, dword_ptr(rbx + 24))?;
@@ -50,7 +51,7 @@ fn mark(code: &mut CodeAssembler) -> Result<(), IcedError> {
     marking(code, &|code| code.test(eax, DIRTY))
 }
 
-/// Writes the begin of a MarkBufferDirtyHint.
+/// Writes the beginning of a MarkBufferDirtyHint.
 fn hint(code: &mut CodeAssembler) -> Result<(), IcedError> {
     code.mov(eax, dword_ptr(rbp + 24))?;
     code.and(eax, BOTH)?;
@@ -122,7 +123,7 @@ fn a_test_of_one_bit_by_its_number_is_a_site_and_tests_of_others_are_none() {
 
 #[test]
 fn the_buffer_is_in_a_register_by_all_ways_or_the_site_is_refused() {
-    /// Writes a hint that reads the state on two ways, the second by `base`.
+    /// Writes a function for hints that reads the state on two paths; the second path is `other`.
     fn ways(code: &mut CodeAssembler, other: &Write) -> Result<(), IcedError> {
         let (mut second, mut on) = (code.create_label(), code.create_label());
         code.test(rdi, rdi)?;
@@ -187,7 +188,8 @@ fn a_test_without_room_has_its_site_at_an_instruction_that_always_leads_to_it() 
     let begin = program.functions[3].start;
     let allowed = |least: u64| sites(&program, &move |at| !(begin..=right).contains(&at) || at <= right - least);
     assert_eq!(allowed(1).expect("the nop")[1].address, right - 1);
-    // Before the read of the state no register surely has a buffer, and before the call it may have another one.
+    // Before the read of the state no register is sure to hold the buffer, and before the call it may hold another
+    // buffer.
     assert!(allowed(2).err().expect("none").starts_with("MarkBufferDirtyHint has no room for a site"));
 }
 
