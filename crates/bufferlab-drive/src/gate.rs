@@ -57,8 +57,8 @@ pub struct Patience {
     /// misses, before the end of `turnover_within` * N transactions. With zero or one it does not wait.
     #[serde(default)]
     pub turnover_within: u64,
-    /// The least number of transactions before the gate may open, because updates move rows until then. Unlike
-    /// `at_least`, it is given up at the limit.
+    /// The least number of transactions before the gate may open, because updates move rows until then. If the warm-up
+    /// reaches its limit before this number, it ends for the gate's earlier reason; with `at_least` it does not.
     #[serde(default)]
     pub settle_transactions: u64,
 }
@@ -96,7 +96,8 @@ pub struct Gate {
     misses: u64,
     /// The counts of every window so far, oldest first.
     windows: Vec<Window>,
-    /// The windows and the ending after which the gate would have opened without waiting for turnover or updates.
+    /// The number of windows after which the gate would have opened if it did not wait for turnover or updates, and the
+    /// reason; none before that.
     first: Option<(usize, GateEnd)>,
 }
 
@@ -129,18 +130,18 @@ impl Gate {
         (!waits && self.transactions() >= self.patience.settle_transactions).then_some(end)
     }
 
-    /// Returns the ending of a warm-up that reached its limit. A gate that only waited for the turnover or for updates
-    /// gives the ending that it had before.
+    /// Returns the reason for which a warm-up at its limit ends. If the gate had a reason, and still waited only for
+    /// the turnover or for updates, it is that reason. Otherwise it is the limit.
     pub fn at_limit(&self) -> GateEnd {
         self.first.map_or(GateEnd::Cap, |(_, end)| end)
     }
 
-    /// Returns the transactions of the windows so far.
+    /// Returns the number of transactions in all windows so far.
     fn transactions(&self) -> u64 {
         self.windows.len() as u64 * self.window_transactions
     }
 
-    /// Returns the ending by what the windows so far show.
+    /// Returns the reason for which the windows so far would end the warm-up; none if they would not.
     fn end(&self) -> Option<GateEnd> {
         // Each miss takes a frame: the first `frames` of them fill the pool, the next turn it over.
         if self.misses >= 2 * self.frames {

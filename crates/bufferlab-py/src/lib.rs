@@ -158,8 +158,8 @@ fn check_script(source: &str, text: &str, variables: &str) -> PyResult<String> {
     }))
 }
 
-/// Returns the number of transactions of a script after which most of its updates reach rows that were updated three
-/// times before; zero if none updates such rows, or `most` transactions are too few.
+/// Returns the number of transactions of a script after which at least half of its updates reach rows that have had
+/// three updates. Returns zero if no update chooses rows by variables, or if `most` transactions are too few.
 #[pyfunction]
 fn script_settles_after(py: Python<'_>, source: &str, text: &str, variables: &str, most: u64) -> PyResult<u64> {
     let variables: Vec<(String, Number)> = parse::<BTreeMap<_, _>>(variables)?.into_iter().collect();

@@ -17,7 +17,8 @@ pub struct Sql {
     /// The line on which the statement begins, counted from one.
     pub line: usize,
     pub(super) control: Control,
-    /// For an UPDATE, the first parameter after its WHERE: it and those after it choose the rows.
+    /// For an UPDATE, the number of the first parameter after its WHERE: this parameter and all later ones choose the
+    /// rows. None if no parameter chooses them.
     pub(super) row_from: Option<usize>,
 }
 

@@ -1,7 +1,8 @@
-//! Finds how long a script's updates go on moving rows, for engines that write an updated row to another place.
+//! Finds after how many transactions a script's updates have moved most of the rows that they reach, for engines that
+//! write an updated row to another place.
 //!
-//! It plays the script without an engine, and counts the updates of each row. A row is known by the values of the
-//! variables after the statement's WHERE; statements without such variables are left out.
+//! It plays the script without an engine, and counts the updates of each row. The values of the variables after a
+//! statement's WHERE identify the row. Statements without such variables are left out.
 
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -12,20 +13,21 @@ use super::parser::{Script, Step};
 use super::workload::ScriptWorkload;
 use crate::client::{Value, Workload};
 
-/// The updates after which a row has settled: on average three updates a row leave 5 % of equally likely rows without
-/// one.
+/// The number of updates after which a row counts as settled. When equally likely rows have had three updates on
+/// average, 5 % of them have had none.
 const SETTLED: u8 = 3;
-/// The script is judged in stretches of at least this many transactions, and of at least this many updates, so that
-/// chance moves a stretch's share by a few per cent only.
+/// The share of updates that reach settled rows is computed over stretches of at least this many transactions and, by
+/// the next constant, updates. So chance changes the share of a stretch by only a few per cent.
 const STRETCH: u64 = 5_000;
 const STRETCH_UPDATES: u64 = 1_000;
 
 impl Script {
-    /// Returns the number of transactions after which at least half of the updates reach rows that have settled. Returns
-    /// zero if no statement updates rows that its variables choose, or if `most` transactions are too few.
+    /// Returns the number of transactions after which at least half of the updates reach settled rows, that is, rows
+    /// that have had three updates. Returns zero if no statement updates rows that its variables choose, or if `most`
+    /// transactions are too few.
     ///
     /// # Errors
-    /// None: a script without transactions has no updates.
+    /// Never. Only a script without transactions could be refused, and it has no updates.
     pub fn updates_settle_after(&self, most: u64) -> Result<u64, ScriptError> {
         if !self.updates() {
             return Ok(0);
@@ -52,7 +54,7 @@ impl Script {
         Ok(0)
     }
 
-    /// Returns true when a transaction updates rows that variables choose.
+    /// Returns true when a statement of a transaction updates rows that variables choose.
     fn updates(&self) -> bool {
         let mut steps = self.transactions.iter().flat_map(|transaction| &transaction.steps);
         steps.any(|step| matches!(step, Step::Execute(index) if self.statements[*index].row_from.is_some()))
@@ -97,7 +99,7 @@ mod tests {
 
     #[test]
     fn half_of_the_rows_had_three_updates_after_as_many_as_chance_says() {
-        // With a mean of 2.67 updates a row, half of the rows had three: P(Poisson(2.67) >= 3) = 0.5.
+        // With a mean of 2.67 updates a row, half of the rows have had at least three: P(Poisson(2.67) >= 3) = 0.5.
         for (percent, rows) in [(20, 2_000), (10, 18_000), (50, 100_000)] {
             let expected = 2.674 * f64::from(rows) * 100.0 / f64::from(percent);
             let found = settles(&script(percent, rows), 1_000_000) as f64;
@@ -118,7 +120,7 @@ mod tests {
         assert_eq!(settles("UPDATE t SET a = a + 1 WHERE b < 7;", 100_000), 0);
         assert_eq!(settles("-- UPDATE t SET a = 1 WHERE id = :x\n\\set x 1\nSELECT ':x', :x;", 100_000), 0);
         assert_eq!(settles(&script(10, 1_000_000), 100_000), 0);
-        // Half of the updates have no settled row within so few transactions.
+        // Within so few transactions, fewer than half of the updates reach settled rows.
         assert_eq!(settles(&script(20, 2_000), 20_000), 0);
     }
 }

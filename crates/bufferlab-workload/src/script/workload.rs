@@ -232,7 +232,7 @@ impl ScriptWorkload {
         }
     }
 
-    /// Calls `update` with each row that the planned transaction updates (`row_of`).
+    /// Calls `update` for each row that the planned transaction updates, with the row's number by [`row_of`].
     pub(super) fn each_update(&self, mut update: impl FnMut(u64)) {
         if self.failed.is_some() {
             return;
