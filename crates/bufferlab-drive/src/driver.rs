@@ -601,7 +601,7 @@ mod tests {
         open.step().expect("served");
         let readings = sampled(&mut open);
         let lag = readings.iter().find(|row| row.metric == "arrival_lag_us").and_then(|row| row.value);
-        // 2 + 0.1 + 30 + 0.1 ms have passed, and the fourth arrival was due at 4 ms.
+        // The fourth arrival is 28.2 ms late: it was due at 4 ms, and 2 + 0.1 + 30 + 0.1 ms have passed.
         assert_eq!(lag, Some(28_200.0));
         assert!(readings.iter().any(|row| row.metric == "response_max_us" && &*row.subject == "odd"));
     }

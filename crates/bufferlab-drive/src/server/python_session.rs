@@ -92,7 +92,8 @@ pub enum Kind {
 pub struct Table {
     /// The name of each column and the type of its values.
     pub columns: Vec<(String, Kind)>,
-    /// For each value four bytes of its length, or [`NULL`], and its bytes.
+    /// For each value its length in four bytes, then its bytes. A NULL has [`NULL`] in place of its length, and no
+    /// bytes.
     values: Vec<u8>,
     count: usize,
     name_bytes: usize,

@@ -25,7 +25,7 @@ pub(super) fn hypervisor(cpuinfo: &str) -> Option<String> {
     }
 }
 
-/// Returns the container engine whose marker is there.
+/// Returns the container engine around this process, by the file with which the engine marks its containers.
 pub(super) fn container() -> Option<String> {
     if Path::new("/.dockerenv").exists() {
         return Some("docker".to_owned());
@@ -33,7 +33,7 @@ pub(super) fn container() -> Option<String> {
     if Path::new("/run/.containerenv").exists() {
         return Some("podman".to_owned());
     }
-    // systemd's convention for every container manager.
+    // By systemd's convention, every container manager writes its name into this file.
     text("/run/systemd/container").map(|name| name.trim().to_owned()).filter(|name| !name.is_empty())
 }
 

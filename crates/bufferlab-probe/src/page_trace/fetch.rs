@@ -116,8 +116,8 @@ fn kept(name: &str, read_bytes: usize) -> Kept {
         // Addresses for which only null and not null are distinguished.
         "held" | "strategy" => Kept::Truth,
         "flag" if read_bytes == 8 => Kept::Truth,
-        // Numbers below ten: the fork, and PostgreSQL's enumerations.
-        // And PostgreSQL never extends or reads more than 128 blocks at once (MAX_IO_COMBINE_LIMIT of bufmgr.h).
+        // These values fit into one byte. The fork and PostgreSQL's enumerations are below ten, and PostgreSQL extends
+        // or reads at most 128 blocks at once (MAX_IO_COMBINE_LIMIT of bufmgr.h).
         "fork" | "strategy_type" | "io_context" | "io_context_18" | "blocks" => Kept::Bytes(1),
         _ => Kept::Bytes(read_bytes),
     }

@@ -363,8 +363,8 @@ pub struct Told {
     pub steps_back: u64,
     /// Tablespace, database, relation and fork of each object, if objects have no single number.
     pub relations: Vec<[u32; 4]>,
-    /// The kernel's number of each thread, or in a trace of calls of each process, in the order of the records'
-    /// numbers.
+    /// The kernel's ID of each thread, or in a trace of calls of each process. A thread's place in this list is its
+    /// number in the records.
     pub threads: Vec<u32>,
     /// Processor time of the reading thread, in nanoseconds.
     pub reader_cpu_ns: u64,
