@@ -1,7 +1,7 @@
 """The errors that bufferlab shows to users: what happened, where, and what to try.
 
-There is one class for each thing that the user may do next, and each class has an exit code. This module prints
-nothing: the command line shows the errors, as text or as JSON.
+There is one class for each kind of remedy, and each class has an exit code. This module prints nothing: the command
+line shows the errors, as text or as JSON.
 """
 
 from __future__ import annotations
@@ -197,7 +197,7 @@ class BufferlabError(Exception):
 
 
 class SpecError(BufferlabError):
-    """An error in the experiment or the command line, which asks for something impossible."""
+    """The error for an experiment or a command line that requests something impossible."""
 
     exit_code = 2
     kind: FailureKind = "usage"
@@ -210,14 +210,17 @@ class SpecError(BufferlabError):
 
 
 class EnvironmentLackingError(BufferlabError):
-    """The host lacks something: a module, a permission, space, direct I/O. `bufferlab doctor` says what."""
+    """The error for a host that lacks something: a module, a permission, space, direct I/O.
+
+    `bufferlab doctor` names it.
+    """
 
     exit_code = 3
     kind: FailureKind = "environment"
 
 
 class DataFileError(BufferlabError):
-    """A file that should be bufferlab's own is corrupt, another program's, or of an unknown version."""
+    """The error for a file that should be bufferlab's, but is corrupt, another program's, or of an unknown version."""
 
     exit_code = 65
     kind: FailureKind = "data"

@@ -1,4 +1,4 @@
-"""Declares what the points of a sweep may vary. A knob has a name, limits and a unit; a setting is a knob with a value.
+"""Declares the settings that a sweep may vary. A knob has a name, limits and a unit; a setting is a knob with a value.
 
 Engines, workloads and the load declare their knobs in tables, with one row per knob:
 `Knob.size("file_size", "bytes of the file", default="1GiB", minimum=4096)`. A row has the name, the words of a choice,
@@ -45,8 +45,10 @@ PREFIX = "var."
 """The prefix of settings that bufferlab has no knob for, but passes to the server as variables."""
 
 AUTO: Literal["auto"] = "auto"
-"""The word that leaves a setting's value to bufferlab or the engine, because it depends on the server's version. As a
-number of repetitions it means as many as the answer needs."""
+"""The word that leaves a setting's value to bufferlab or the engine, because it depends on the server's version.
+
+As a number of repetitions it means as many as the answer needs.
+"""
 UNLIMITED = "unlimited"
 """The word for an unlimited rate."""
 
@@ -54,9 +56,13 @@ _WHOLE = re.compile(r"\s*([+-]?[0-9][0-9_]{0,30})\s*")
 _LARGEST = 2**63 - 1
 """The maximum of a knob that declares none. Engines count in 64 bits."""
 _LARGEST_SHARE = 10
-"""The largest share, as a ratio: a pool ten times as large as the database is of no more use than one as large."""
+"""The largest share, as a ratio: a pool ten times as large as the database has no advantage over one of the database's
+size."""
 _MAX_FRACTION_DIGITS = 12
-"""The most digits after the point. More are a mistake; numbers that differ only there may be equal as floats."""
+"""The most digits after the point.
+
+More digits are a mistake: numbers that differ only in later digits may be equal as floats.
+"""
 
 
 class KnobKind(Enum):
@@ -83,7 +89,7 @@ class KnobKind(Enum):
 
 
 class Attributes(TypedDict, total=False):
-    """The attributes that any row of a table may give. Knob explains each."""
+    """The attributes that any row of a table may give. The class Knob describes each."""
 
     default: Required[str]
     spelling: str
@@ -116,10 +122,11 @@ class Knob:
     unit: str
     """The unit of the value: "bytes", "rows", or "" for a word or a bare number."""
     default: str
-    """The value, as text, if none is asked for; "" for a setting that the user must give (a file)."""
+    """The value, as text, if the user gives none; "" for a setting that the user must give (a file)."""
     meaning: str
     spelling: str = ""
     """The engine's name for the setting: the server's variable, or the field of the core's job (`pool_size_bytes`).
+
     "" if bufferlab applies the setting itself.
     """
     choices: tuple[str, ...] = ()
@@ -133,15 +140,17 @@ class Knob:
     """Whether different values need different loaded data. If so, the setting is part of `data_key`."""
     sweepable: bool = True
     auto: str | None = None
-    """The value that "auto" stands for if the server's version has the setting. "": the setting is not set, so that the
-    server's default applies. None: this setting does not take "auto"."""
+    """The value that "auto" stands for if the server's version has the setting.
+
+    "": the setting is not set, so that the server's default applies. None: this setting does not take "auto".
+    """
     versions: str = ""
     """The servers' versions that have the setting, in the notation of versions.py; "" means all."""
     value_versions: tuple[tuple[str, str], ...] = ()
     """(value, versions that have it) for values that not all versions have."""
     confounds: str = ""
-    """The reason why points must not differ in this setting unasked: they would not show the effect asked for. "" if it
-    does no harm."""
+    """The reason why points must not differ in this setting unless it is swept: they would not show the effect of the
+    swept settings alone. "" if a difference does no harm."""
     pattern: str = ""
     """The regular expression that the value of a TEXT must match; "" for other kinds."""
     example: str = ""
@@ -200,7 +209,7 @@ class Knob:
         return cls._row(KnobKind.FILE, name, meaning, "", "", more)
 
     def parse(self, value: object) -> Setting:
-        """Return the setting with `value` as the value asked for. Raises UnitError if the knob cannot have it."""
+        """Return the setting with `value` as the requested value. Raises UnitError if the knob cannot have it."""
         if self.auto is not None and value == AUTO:
             return replace(self.parse(self.auto), asked=AUTO) if self.auto else Setting(self, AUTO, None)
         match self.kind:
@@ -279,7 +288,7 @@ class Knob:
         raise UnitError(f"{self.name} = {brief(value)} is not one of its values", f"choose {self.range_text()}")
 
     def _text(self, value: object) -> str:
-        # In TOML, users may write a word made of digits as a number. So take the number's text.
+        # In TOML, users may write a word made of digits as a number. Then use the number's text.
         number = isinstance(value, int | float) and not isinstance(value, bool) and value == value
         text = str(value) if number else value
         if isinstance(text, str) and text == text.strip() and re.fullmatch(self.pattern, text):
@@ -373,17 +382,17 @@ class Knob:
 
 @dataclass(frozen=True)
 class Setting:
-    """A knob with the value asked for. Equal values have equal texts in `asked`."""
+    """A knob with the requested value. Equal values have equal texts in `asked`."""
 
     knob: Knob
     asked: str
-    """The canonical text of the value asked for: "10%"."""
+    """The canonical text of the requested value: "10%"."""
     value: Native | None
     """The value to run with. None if the engine chooses it, and for a share until `of` is given the total."""
     ratio: Decimal | None = None
-    """The share asked for (0.1 for "10%"); None for a value that is not a share."""
+    """The requested share (0.1 for "10%"); None for a value that is not a share."""
     note: str = ""
-    """The reason why the value differs from the one asked for; "" if it does not."""
+    """The reason why the value differs from the requested one; "" if it does not."""
 
     def __str__(self) -> str:
         return self.asked

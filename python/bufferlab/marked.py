@@ -58,7 +58,7 @@ def folder(parent: Path, name: str, mode: int = 0o700, *, keeps_mark: bool = Fal
 
 
 def use(kept: Path) -> int | None:
-    """Hold a folder of the cache, and note the time as its last use. Return a descriptor; closing it ends the use.
+    """Hold a folder of the cache, and record the time as its last use. Return a descriptor; closing it ends the use.
 
     The first use marks the folder. Return None if it cannot be marked: it is another user's, or its disk is full or
     read-only.
@@ -165,7 +165,8 @@ def _opened_in(above: int, name: str, flags: int) -> Iterator[int]:
 def _make_mark(inside: int) -> int:
     mark = os.open(MARK, _FILE | os.O_CREAT | os.O_EXCL, 0o600, dir_fd=inside)
     fcntl.flock(mark, fcntl.LOCK_EX)
-    os.pwrite(mark, _TEXT, 0)  # Written only after locking: until then other processes must see a foreign folder.
+    # Write the text only after locking: until then other processes must consider the folder foreign.
+    os.pwrite(mark, _TEXT, 0)
     return mark
 
 

@@ -1,9 +1,9 @@
 """Writes a file that a user names: either completely, or not at all, so that the old file stays unchanged.
 
 A file is written under a temporary name in its folder, and renamed when it is complete. Symbolic links of this user and
-of root are followed. Another user's link is replaced, so that the owner of a folder cannot redirect the file. Where a
-rename would change more than the content, the file is written in place: devices and pipes, standard output, a file with
-several names, and a file whose folder or owner does not allow a new file.
+of root are followed. Another user's link is replaced, so that the owner of a folder cannot redirect the file. If a
+rename would change more than the content, the file is written in place: this holds for devices and pipes, standard
+output, a file with several names, and a file whose folder or owner does not allow a new file.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def _place(path: Path) -> _Place:
     """Return the place where to write the file. Raises OSError for a folder, and if writing is not allowed."""
     place, found = _behind_links(os.fspath(path))
     if found is None:
-        # The target of a link below /proc (a pipe, for example) may have no path.
+        # The target of a link below /proc may be without a path: it may be a pipe, for example.
         is_nameless = place.startswith("/proc/") and path.exists()
         return _Place(str(path), os.stat(path), no_link=0) if is_nameless else _Place(place)
     if stat.S_ISDIR(found.st_mode):

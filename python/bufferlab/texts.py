@@ -1,4 +1,4 @@
-"""Makes foreign texts safe to show and to parse: no terminal control, no passwords, no deep nesting.
+"""Makes foreign texts safe to show and to parse: it removes terminal control and passwords, and refuses deep nesting.
 
 Files, servers and file names may have any characters. Code that shows such texts passes them through this module first.
 
@@ -99,7 +99,7 @@ def printable_json(text: str) -> str:
 def without_password(text: str) -> str:
     """Return the text with an ellipsis in place of every password: of an address, an option, or the arguments.
 
-    The latter are those that `hide_passwords_of` was given.
+    The arguments are those that were passed to `hide_passwords_of`.
 
     >>> without_password("server = mysql://me:secret@host/db"), without_password("host=h password=secret")
     ('server = mysql://me:…@host/db', 'host=h password=…')

@@ -46,7 +46,7 @@ _LONGEST_SHOWN = 60
 
 
 class UnitError(ValueError):
-    """The error for a text that is not the quantity it should be. `hint` says how to write that quantity."""
+    """The error for a text that is not the expected quantity. `hint` says how to write that quantity."""
 
     def __init__(self, what: str, hint: str) -> None:
         super().__init__(what)
@@ -56,7 +56,7 @@ class UnitError(ValueError):
 
 @dataclass(frozen=True)
 class Size:
-    """A size asked for: bytes, or a ratio of the loaded database. Exactly one of the two is set."""
+    """A requested size: bytes, or a ratio of the loaded database. Exactly one of the two is set."""
 
     size_bytes: int | None = None
     ratio: Decimal | None = None
@@ -252,7 +252,8 @@ def brief(written: object) -> str:
     >>> brief(100), brief("9" * 70)[-4:]
     ('100', '999…')
     """
-    text = without_password(str(written))  # Before cutting the text: a cut password might not be recognised.
+    # Hide passwords before cutting the text: a cut password might not be recognised.
+    text = without_password(str(written))
     return text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}…"
 
 

@@ -1,6 +1,6 @@
 """Decides whether a text such as "mysql >= 5.7.5; mariadb >= 10.2, < 10.5" includes a server's version.
 
-The text includes no version of a server that it does not name. The empty text includes all versions of all servers.
+Versions of servers that the text does not name are not included. The empty text includes all versions of all servers.
 This module queries no server.
 """
 

@@ -49,10 +49,10 @@ def run(
     `experiment` is the name of a built-in experiment, or the path of a TOML file or a script. `settings` has the
     settings of `--set`, `sweep` those of `--sweep`. If only `resume` is given, the folder of an earlier sweep, run does
     the missing runs of that sweep. `blocks` is a value of `--blocks`, such as "1,3-4": other hosts do the other blocks,
-    and `bufferlab merge` joins the folders. By default runs write a page trace if they can; if `page_trace` is true
-    they must, if it is false they must not. `keep_traces` names the blocks whose traces are kept. A failed run is a row
-    of the results with the reason. Raises a BufferlabError if the sweep cannot begin. Ctrl-C keeps finished runs, and
-    raises a BufferlabError that names the folder to resume.
+    and `bufferlab merge` joins the folders. By default runs write a page trace if they can. If `page_trace` is True,
+    the sweep fails if they cannot; if it is False, they write none. `keep_traces` names the blocks whose traces are
+    kept. A failed run is a row of the results with the reason. Raises a BufferlabError if the sweep cannot begin.
+    Ctrl-C keeps finished runs, and raises a BufferlabError that names the folder to resume.
     """
     overrides = replace(
         _overrides(settings, sweep, server),

@@ -113,7 +113,8 @@ class Sweep:
 
     @cached_property
     def settings(self) -> pl.DataFrame:
-        """Return a row for each setting of each point: as asked for, as it ran, as a number, the unit, and a note."""
+        """Return a row for each setting of each point: the requested and the actual value, the number, the unit, and a
+        note."""
         rows = []
         for point in self._analysis.points:
             for name, one in point.settings.items():
@@ -215,7 +216,10 @@ class Sweep:
 
     @cached_property
     def checks(self) -> pl.DataFrame:
-        """Return a row for each integrity check. If a check failed, the kinds of numbers in `touches` are in doubt."""
+        """Return a row for each integrity check.
+
+        If a check failed, the kinds of numbers in its column `touches` are in doubt.
+        """
         rows = [(check.name, check.title, check.status, check.detail) for check in self._analysis.checks]
         return pl.DataFrame(rows, schema=_CHECKS, orient="row")
 

@@ -59,7 +59,8 @@ def _read(folder: Path | str) -> page_trace.RunTrace:
 
 
 def _gets(pages: pl.DataFrame) -> pl.DataFrame:
-    """Return a frame of pages as rows of a trace: each row is a get, one second after the row before."""
+    """Return the frame, which has only pages, as rows of a trace: each row is a get, one second after the row before
+    it."""
     return pages.with_columns(
         kind=pl.lit(page_trace.number_of("get"), dtype=pl.UInt8),
         in_window=pl.lit(value=True),

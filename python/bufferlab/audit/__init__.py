@@ -1,4 +1,4 @@
-"""Audits benchmark results in other people's files: can the numbers be right as stated? It reads no database.
+"""Audits benchmark results in other people's files: it finds numbers that cannot be right. It reads no database.
 
 Code outside of this package imports only this module, not the modules inside the package.
 """

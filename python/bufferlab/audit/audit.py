@@ -1,4 +1,4 @@
-"""Audits files: reads them, asks every rule, and makes the answer that every output format draws."""
+"""Audits files: reads them, applies every rule, and makes the answer that every output format shows."""
 
 from __future__ import annotations
 
@@ -181,7 +181,7 @@ def _given(audit: Audit) -> str:
 
 
 def as_report(audit: Audit) -> Report:
-    """Return the audit as the document that every output format draws."""
+    """Return the audit as the document that every output format shows."""
     files = audit.files
     sections = [Section("findings", "Findings", "", _findings_tables(audit))] if audit.findings else []
     if audit.tables:

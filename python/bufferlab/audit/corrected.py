@@ -1,7 +1,7 @@
-"""Makes corrected tables: rates from counters, I/O per New-Order, shares that add up to one, pools as run.
+"""Makes corrected tables: rates from counters, I/O per New-Order, shares that add up to one, and actual pool sizes.
 
-The modules of rules are loaded only for tables that need them. A cell has a number computed from the given numbers, or
-a dash.
+The modules of rules are loaded only for tables that need them. Each cell has a number computed from the numbers in the
+files, or a dash.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ def _load_cells(load: LoadRun) -> _Cells:
     counted_s, per_s, mean_ms = load.counted_s, load.transactions / load.counted_s, load.fine_mean_ms
     if load.is_asked and load.per_s:
         per_s = load.per_s
-        # If clients abort, a run ends before the time asked for.
+        # If clients abort, a run ends before the requested time.
         counted_s = load.transactions / per_s if load.lost else counted_s
     short = mean_ms is not None and 0 < mean_ms < 0.01
     return [

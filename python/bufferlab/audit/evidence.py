@@ -29,7 +29,7 @@ from bufferlab.audit.printout_order import is_by_uptime, timed_dumps
 TRANSACTIONS_PER_NEW_ORDER = 2.3
 DEFAULT_PAGE_BYTES = 16384
 POSTGRES_PAGE_BYTES = 8192
-#: A run counts as being of the time between two printouts if their lengths differ by at most this share plus two
+#: A run is assigned to the time between two printouts if the two durations differ by at most this fraction plus two
 #: seconds; uptimes are whole seconds.
 _SAME_TIME = 0.1
 PAGE_SIZES = (4096, 8192, 16384, 32768, 65536)
@@ -38,7 +38,7 @@ _ENOUGH_READS_PER_S = 20
 
 @dataclass(frozen=True)
 class AuditFinding:
-    """One wrong statement of a file: the fact with its numbers, why it matters, and the right value."""
+    """One wrong statement in a file: the fact with its numbers, why it matters, and the right value."""
 
     where: Place
     what: str
@@ -88,8 +88,11 @@ _EVIDENCE = {
     "iostat": ("reports",),
     "block_trace": ("traces", "unread"),
 }
-"""Module -> lists of FileEvidence, at least one of which must have an entry if the module's rules are to have
-evidence. Modules that are missing here need none."""
+"""Module -> lists of FileEvidence.
+
+The module's rules have evidence only if at least one of these lists has an entry. Modules that are missing here need no
+list.
+"""
 
 
 @dataclass(frozen=True)
@@ -220,7 +223,7 @@ class RunEvidence:
         return next((load.nopm / 60 for load in self.loads if load.nopm), None)
 
     def new_orders_per_s_beside(self, rates: CounterRates) -> float | None:
-        """Return the New-Orders per second in the interval of the rates; None if the run may be from another time.
+        """Return the New-Orders per second in the interval of the rates; None if the run may not be of that interval.
 
         If only uptimes give the interval, they do not show when the run was. Then the run must be as long as the
         interval.

@@ -262,7 +262,7 @@ class Analysis:
 
     @property
     def looks(self) -> int:
-        """Return how often the sweep is judged before it stops; its intervals hold over all these looks."""
+        """Return how often the sweep may be evaluated before it stops; its intervals hold over all evaluations."""
         return LOOKS if self.sweep.stops_itself else 1
 
     def fit(self, metric: str) -> Fit | None:
@@ -311,7 +311,7 @@ class Analysis:
         return self._apart([point for point in group.points if found and point.index in found.points])
 
     def ran_alike(self, a: PointRuns, b: PointRuns) -> bool:
-        """Return whether two points of a group ran with the same axis value, even if different ones were asked for."""
+        """Return whether two points of a group ran with one axis value, even if different values were requested."""
         values = [point.value(self.axis) if self.axis else None for point in (a, b)]
         return values[0] is not None and values[0] == values[1]
 
@@ -347,7 +347,7 @@ class Analysis:
         return None
 
     def with_gaps(self, phase: str = "") -> list[tuple[MeasuredRun, Gaps]]:
-        """Return the good runs whose window, or phase `phase`, has gaps so long that its times are not credible."""
+        """Return the good runs whose window, or phase `phase`, has such long gaps that its times cannot be used."""
         found = []
         for run in self.runs:
             values = run.phases.get(phase, {}) if phase else run.values
@@ -382,13 +382,14 @@ class Analysis:
         return any(setting is not None and setting.unit == "bytes" for setting in settings)
 
     def short_label(self, point: PointRuns) -> str:
-        """Return the point's axis value as it was asked for ("5 %"); without an axis, its whole label."""
+        """Return the point's axis value as requested ("5 %"); without an axis, its whole label."""
         if self.axis is None or self.axis not in point.swept:
             return self.rest_label(point) or point.label
         return value_words(self.knob_words.get(self.axis), point.swept[self.axis])
 
     def name_of(self, point: PointRuns) -> str:
-        """Return a point's name in a table: its axis value, the count that a share became, and other swept settings."""
+        """Return a point's name in a table: its axis value, with the actual size of a share, and other swept
+        settings."""
         asked, _, actual = self.tick(point).partition("\n")
         shown = f"{asked} ({actual})" if actual and not self.axis_in_bytes else asked
         if self.axis is None:
@@ -417,7 +418,7 @@ class Analysis:
         return point.number(self.axis) if self.axis and point.ok else None
 
     def tick(self, point: PointRuns) -> str:
-        """Return the label of a point at an axis: the value asked for, and below it the bytes or count it ran with."""
+        """Return the label of a point at an axis: the requested value, and below it the actual bytes or count."""
         asked, value = self.short_label(point), self.axis_value(point)
         if value is None or point.swept.get(self.axis or "") is None:
             return asked
@@ -551,8 +552,10 @@ def _rank(point: PointRuns, axis: str | None) -> tuple[float, int]:
 
 
 _NOT_OF_SMOKE = ("warm_up_gates", "steady_window", "page_gets_constant", "littles_law", "arrival_rate")
-"""The checks that a sweep with smoke sizes may fail. They need a warm pool, or a window long enough to average over
-the mix of transactions and over those cut by its edges."""
+"""The checks that a sweep with smoke sizes may fail.
+
+They need a warm pool, or a window so long that transactions cut by its ends, and their mix, do not matter.
+"""
 
 
 def _not_of_smoke(check: Check) -> Check:
@@ -565,11 +568,11 @@ def _not_of_smoke(check: Check) -> Check:
     return replace(check, status="not_applicable", detail=f"not asked of a smoke size ({check.detail})")
 
 
-#: Check -> kinds of numbers that its failure puts in doubt; all, if it is missing here. A window that its time limit
-#: ended has fewer transactions than others, but its counts are given per transaction.
+#: Check -> kinds of numbers that its failure puts in doubt; all kinds, if the check is missing here. A window that
+#: ended at its time limit has fewer transactions than others, but counts are shown per transaction, so they stay valid.
 _TOUCHED: Mapping[str, tuple[Numbers, ...]] = {"window_complete": ("times",), "phases_complete": ("times",)}
 
-#: Check that only the executor makes -> the condition that holds if it passes.
+#: Name of a check that only the executor makes -> the condition that holds if it passes.
 _TITLES = {
     "same_start": "Every run began with the loaded data",
     "settings_applied": "The engine ran with the settings asked for",

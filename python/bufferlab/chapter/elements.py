@@ -8,16 +8,16 @@ from typing import Literal
 
 from bufferlab.chapter.words import NOTHING
 
-#: The factor by which an interval may exceed the runs' values before the axis cuts it (squared on a log axis). Two runs
-#: that differ may have so long an interval that an axis with all of it would hide the runs.
+#: The factor by which an interval may exceed the runs' values before the axis cuts it (squared on a log axis). The
+#: interval of two runs that differ may be so long that an axis with the whole interval would hide the runs.
 INTERVAL_REACH = 2.5
 
 #: The largest factor by which the axis of effects extends beyond the effects. Longer intervals are cut.
 EFFECTS_REACH = 4.0
 
-#: The ways to draw a line that was not measured.
+#: The styles of lines that were not measured.
 Look = Literal["line", "dashed", "yardstick", "floor"]
-#: The looks of lines whose series have no markers.
+#: The styles of lines whose series have no markers.
 WHOLE_SERIES = ("yardstick", "floor")
 
 #: The most rows of a table that a page shows unfolded; longer tables are folded.
@@ -67,7 +67,7 @@ class Table:
         folded: bool = False,
         brief: Sequence[str] | bool = (),
     ) -> Table:
-        """Return a table of heads and rows. A "<" at a head's beginning, which is not shown, marks a column of words.
+        """Return a table of heads and rows. A "<" at the beginning of a head marks a column of words; it is not shown.
 
         `brief` names the columns that a terminal shows; True stands for all.
         """
@@ -139,8 +139,10 @@ class Curve:
     ys: tuple[float, ...]
     series: int
     look: Look = "line"
-    """The style of the line. A dashed line shows a line under it. A yardstick is wide, dashed and below all others,
-    so that it is visible even where another line covers it. A floor is dotted. Neither of the last two has markers.
+    """The style of the line.
+
+    A dashed line lets a line under it show through. A yardstick is wide, dashed and drawn below all others, so that it
+    is visible even where another line covers it. A floor is dotted. Neither of the last two has markers.
     """
     end: str = ""
     """The word at the curve's right end, outside the axes; "" for none."""

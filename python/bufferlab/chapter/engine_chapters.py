@@ -17,11 +17,11 @@ class EngineChapters:
     """An engine's chapters and other additions. The functions take the analysis, or the runs, of a sweep on it."""
 
     answering: tuple[Chapter, ...] = ()
-    """Chapters that answer another question than the headline metric does; they come first."""
+    """Chapters that answer other questions than the headline metric does; they come first."""
     inside: tuple[Chapter, ...] = ()
     """Chapters on the engine's internal work; they follow the chapters that answer the experiment's question."""
     answer: Callable[[Analysis], list[str]] = lambda analysis: []
-    """Return sentences that replace those on the headline metric; [] if the sweep asks only for that metric."""
+    """Return sentences that replace those on the headline metric; [] if the sweep examines only that metric."""
     answers_in: Callable[[Analysis], str] = lambda analysis: ""
     """Return the id of the section with the figures that belong to the sentences of `answer`."""
     limits: Callable[[Sequence[MeasuredRun]], list[str]] = lambda runs: []

@@ -1,4 +1,4 @@
-"""Says in words which numbers failed checks put in doubt. Other numbers are not affected."""
+"""Makes sentences on the numbers that failed checks put in doubt. Other numbers are not affected."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ def points_figure(
 ) -> Figure | None:
     """Return a figure of a metric over the points: each run as a dot, each mean with its interval.
 
-    `is_linear` asks for linear axes, with the vertical one from zero. Return None if no run has the metric.
+    With `is_linear` both axes are linear, and the vertical one begins at zero. Return None if no run has the metric.
     """
     fit = analysis.fit(metric)
     if fit is None:
@@ -127,7 +127,7 @@ def dot(analysis: Analysis, metric: str, point: PointRuns, x: float, tick: str) 
     factor = 100.0 if is_share else 1.0
     low, high = (None if bound is None else factor * bound for bound in (mean.ci_low, mean.ci_high))
     if is_share and low is not None and high is not None:
-        # The fit does not know that a share ends at 0 and 1.
+        # The fit does not limit a share to the range from 0 to 1.
         low, high = max(0.0, low), max(factor * mean.value, min(100.0, high))
     runs = tuple(factor * value for _, _, value in point.values(metric))
     return Dot(x, tick, runs, factor * mean.value, low, high)

@@ -1,8 +1,8 @@
 """Decides whether a sweep with `repetitions = "auto"` has enough blocks, and how many should be enough.
 
 Only the headline metric decides. A sweep has enough blocks if each of its steps is resolved, or shown to be smaller
-than the experiment's smallest effect that matters. If the experiment asks for a precision of means, they must have it
-too.
+than the experiment's smallest effect that matters. If the experiment requires a precision of means, the means must have
+it too.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def is_undecided(analysis: Analysis) -> bool:
 
 
 def reason(analysis: Analysis) -> Reason:
-    """Return why the sweep does no more runs (interrupted; plan, aim or cap reached), or that it is running."""
+    """Return why the sweep does no more runs (interrupted; plan, aim or maximum reached), or that it is running."""
     if analysis.missing_cells or is_undecided(analysis):
         return "running" if analysis.sweep.is_running else "interrupted"
     if not analysis.sweep.stops_itself:

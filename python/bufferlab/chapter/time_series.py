@@ -1,6 +1,7 @@
 """Makes the chapter on rates second by second: every run over time, its scatter, and its changes of level.
 
-A window's mean is meaningful only if the rate had one level in the window. This chapter shows checkpoints and bursts.
+A window's mean is meaningful only if the rate had one level in the window. The chapter shows effects such as
+checkpoints and bursts.
 """
 
 from __future__ import annotations

@@ -263,7 +263,7 @@ def could_find(found: Verdict, unit: str) -> str:
 
 
 def detectable(found: Verdict, unit: str) -> str:
-    """Return the smallest change that four such sweeps of five would resolve: "3.5 %".
+    """Return the smallest change that four of five such sweeps would resolve: "3.5 %".
 
     Return "" if there is none, or if it is a ratio above WIDEST_FACTOR, which would be useless.
     """

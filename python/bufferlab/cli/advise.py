@@ -109,7 +109,7 @@ def command(
         # Imported late, because it loads the models: after the user has consented, before anything is attached.
         from bufferlab.live.size_estimates import answer
 
-        # If Ctrl-Z stopped us, the probes would stay in the server, and nothing would watch their rate.
+        # If Ctrl-Z stopped bufferlab, the probes would stay in the server, and nothing would watch their rate.
         with StopRequest(ignored=[signal.SIGTSTP]) as stop, _shown() as shown:
             advice = advise.advise(ready, live_trace, answer, stop, shown)
     report = reports.as_report(advice, is_interrupted=stop.signal_number is not None)

@@ -160,7 +160,7 @@ def run(arguments: Sequence[str]) -> int:
         _tell("interrupted")
         return EXIT_INTERRUPTED_INT
     except BrokenPipeError:
-        _give_up_output()  # The reader of the output (`head`) has closed it.
+        _give_up_output()  # The program that reads the output, such as `head`, has closed it.
         return 0
     except Exception as error:  # A bug, unless a disk, a path or the core caused it. The traceback goes to a file.
         if isinstance(error, OSError) and error.errno in _DISK:
@@ -258,7 +258,7 @@ def _show(error: BufferlabError, debug: bool, as_json: bool) -> int:
         }
         try:
             print_error_json(told)
-        except OSError:  # The disk is full, or the reader is gone. So only the exit code reports the error.
+        except OSError:  # The disk is full, or the reader has ended. So only the exit code reports the error.
             _give_up_output()
     return error.exit_code
 

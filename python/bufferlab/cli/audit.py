@@ -71,7 +71,7 @@ def command(
 
 
 def _rules(failing: tuple[str, ...], names: tuple[str, ...]) -> set[str]:
-    """Return the names of the rules that --fail-if asks for. Raises SpecError for a name that no rule has."""
+    """Return the names of the rules that --fail-if gives. Raises SpecError for a name that no rule has."""
     for name in failing:
         if name not in (_ANY, *names):
             close = get_close_matches(name, [_ANY, *names], n=1)

@@ -47,7 +47,8 @@ def fetchable(context: click.Context, parameter: click.Parameter, typed: str) ->
 def settings(context: click.Context, parameter: click.Parameter, typed: str) -> list[CompletionItem]:
     """Return the settings that begin with `typed`; if it has an equals sign, the words that the setting takes."""
     name, equals, value = typed.partition("=")
-    # While an option lacks its value, click does not parse the arguments. So take the first one for the experiment.
+    # While an option lacks its value, click does not parse the arguments. So assume that the first one is the
+    # experiment.
     experiment = context.params.get("experiment") or next(iter(context.args), None)
     knobs = {knob.name: knob for knob in _knobs(context.params.get("engine"), experiment)}
     if not equals:

@@ -163,7 +163,7 @@ def _window(text: str | None) -> tuple[float, float] | None:
 
 
 def _pools(text: str, pages: int, page_size_bytes: int | None, note: str | None) -> tuple[list[int], str | None]:
-    """Return the pool sizes asked for, in pages, ascending, and a sentence on sizes larger than all `pages` (or None).
+    """Return the requested pool sizes, in pages, ascending, and a sentence on sizes larger than all `pages` (or None).
 
     A larger pool is replaced by one of all pages. Raises SpecError for a text that is not a size, for a size in bytes
     if the page size is unknown, and for a size below one page.
@@ -195,7 +195,8 @@ def _pool(part: str, pages: int, page_size_bytes: int | None, note: str | None) 
 
 @contextmanager
 def _told(what: str) -> Iterator[Callable[[float], None]]:
-    """Context manager for a function that gets the share of the work done, and shows it after _SILENT_S seconds."""
+    """Context manager for a function that gets the completed fraction of the work, and shows it after _SILENT_S
+    seconds."""
     from bufferlab.execute.progress import SweepStatus
 
     start_s = time.monotonic()

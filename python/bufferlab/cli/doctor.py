@@ -49,7 +49,7 @@ class Finding:
     detail: str
     hint: str | None = None
     needed: bool = True
-    """Whether the default experiment needs this to be ok."""
+    """Whether the default experiment can run only if this finding is ok."""
 
 
 @click.command("doctor")
@@ -118,7 +118,7 @@ def _findings(directory: Path) -> Iterable[Finding]:
 
 
 def _told(findings: Iterable[Finding]) -> Iterable[Finding]:
-    """Print each finding at once, because looking at servers takes seconds, and yield it."""
+    """Print each finding at once, because examining servers takes seconds, and yield it."""
     put(_line("", "what", "", "found"))
     for finding in findings:
         state = "ok" if finding.ok else ("NO" if finding.needed else "no")
@@ -172,7 +172,7 @@ def _directories(directory: Path) -> Iterable[Finding]:
 
 
 def _left_over(directory: Path) -> Iterable[Finding]:
-    """Yield the folders that killed runs and loads left; `bufferlab cache prune` removes them."""
+    """Yield a finding for each folder that a killed run or load left; `bufferlab cache prune` removes these folders."""
     from bufferlab.execute.data import leftovers  # Imported late, because `doctor --help` needs no schema.
 
     for entry in leftovers.left_over(directory):

@@ -31,7 +31,7 @@ def main() -> None:
 
 
 def _decided() -> None:
-    """Ignore interrupts from now on, because the exit code is decided.
+    """Ignore interrupts from now on, because the exit code is final.
 
     At its end Python resets SIGINT to its default, unless the signal is ignored. A second Ctrl-C would then kill a
     process that has already printed its outcome.

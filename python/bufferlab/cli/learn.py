@@ -109,7 +109,8 @@ def _learn(build: Build, program: Path | None, save: Path | None, *, as_json: bo
 
 @contextmanager
 def _build(binary: Path | None, pid: int | None) -> Iterator[tuple[Build, Path | None]]:
-    """Context manager for the build to learn, and the file of its program if its path now has another file."""
+    """Context manager for the build to learn, and the file of its program if another file is at the program's path
+    now."""
     with beginning("reading the program"):
         from bufferlab.learn import learning, of_process
 

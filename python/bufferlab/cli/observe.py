@@ -126,7 +126,7 @@ def _confirmed(facts: Facts) -> bool:
 
 
 _LINE_S = 10.0
-"""The seconds that a line covers if the output is not a terminal."""
+"""The seconds that one line covers if the output is not a terminal."""
 _HALF_A_ROW_S = 0.5
 
 
@@ -142,7 +142,10 @@ class _Shown:
         self._has_said = False
 
     def begin(self, observation: Observation) -> None:
-        """Note that an observation begins. Raises EnvironmentLackingError if the Prometheus file cannot be written."""
+        """Prepare for the observation that begins.
+
+        Raises EnvironmentLackingError if the Prometheus file cannot be written.
+        """
         self._observation = observation
         self._write(observation.window, None)
         if self._refused:

@@ -33,7 +33,7 @@ _NARROWEST = 30
 """The least room, in characters, for the last column of a table next to the others."""
 _BELOW = "    "
 _answers: list[bool] = []
-"""A list with an item as soon as the command has printed a JSON object."""
+"""Has an item as soon as the command has printed a JSON object."""
 
 
 def print_json(document: object) -> None:
@@ -51,7 +51,7 @@ def print_error_json(document: object) -> None:
 
 
 def forget_answer() -> None:
-    """Note that a new command begins, which has printed no JSON object yet."""
+    """Reset the record of printed JSON objects, because a new command begins."""
     _answers.clear()
 
 
@@ -125,7 +125,7 @@ def unheard() -> Iterator[None]:
 def beginning(what: str) -> Iterator[None]:
     """Context manager for the work before a command's first message: a terminal shows `what` until the work ends.
 
-    If standard error is not a terminal, nothing is written.
+    If standard error is not a terminal, it writes nothing.
     """
     shown = f"{what} ..." if sys.stderr.isatty() else ""
     print(shown, end="", file=sys.stderr, flush=True)
@@ -221,7 +221,7 @@ def show_answer(folder: SweepFolder, as_json: bool) -> None:
 
 
 def write_reports(folder: SweepFolder, as_json: bool, *, html: bool, markdown: bool) -> None:
-    """Write those forms of the report that are asked for. Print their paths, or, with `as_json`, the answer."""
+    """Write the requested forms of the report. Print their paths, or, with `as_json`, the answer."""
     from bufferlab.report.build import build
     from bufferlab.report.html import write_html
     from bufferlab.report.markdown import write_markdown

@@ -17,7 +17,7 @@ from bufferlab.errors import BufferlabError, DataFileError
 from bufferlab.registry import open_sweep
 
 _NEVER_WRAPPED = 1 << 20
-#: Files of a sweep folder. A folder without any of them is no sweep folder, not even a damaged one.
+#: Files of a sweep folder. A folder without any of them is not a sweep folder, not even a damaged one.
 _MARKS = ("plan.json", "host.json", "experiment.toml")
 
 

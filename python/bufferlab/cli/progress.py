@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 _PLAIN_INTERVAL_SECONDS = 5.0
 _BAR, _BAR_LINES = 24, 3
-"""The width of the bar in characters, and the most lines of the bar together with the sweep's state."""
+"""The width of the bar in characters, and the maximum number of lines of bar and sweep's state together."""
 _WIDTH = 80
 """The width, in characters, of the table before the first run if standard error is not a terminal."""
 
@@ -126,7 +126,8 @@ class _LiveProgress:
         run = f"run {status.run}/{status.runs} {status.label}: " if status.run else ""
         description = printable(f"{run}{status.stage}")
         left = f"about {format_duration(status.seconds_left)} left"
-        # Redraw if one of these texts changes. The bar's 24 cells move in halves, so per cents are fine enough.
+        # Redraw if one of these texts changes. The bar's 24 cells change in half steps, so whole per cents are precise
+        # enough.
         drawn = (description, f"{status.done:.0%}", left)
         if drawn != self._drawn:
             self._drawn, self._state = drawn, (description, status.done, left)
@@ -137,7 +138,7 @@ class _LiveProgress:
         self._draw()
 
     def say(self, text: str) -> None:
-        # rich puts text from its own console above the bar.
+        # rich prints text of this console above the bar.
         with unheard():
             self._live.console.print(printable(runnable(text)), highlight=False, markup=False)
 

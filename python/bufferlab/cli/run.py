@@ -327,7 +327,8 @@ def _experiment(
         begun = load(name, overrides)
         if blocks is None:
             return begun, None
-        # A host does not see the blocks of other hosts, so it cannot decide when there are enough. So fix their number.
+        # Fix the number of blocks: a host does not see the blocks of other hosts, so it cannot decide when they are
+        # enough.
         return begun.with_fixed_blocks, parse_blocks(blocks, begun.design.most)
     from bufferlab.execute.resume import blocks_to_do, open_for_resume, require_same_experiment, with_longer_warm_up
 
@@ -388,7 +389,7 @@ def _page_trace_wish(probes: tuple[str, ...], unwanted: bool, limit: str | None,
 
 
 def _trace_asked(probes: tuple[str, ...], buffer: str | None, every_step: bool) -> BlockTraceAsked | None:
-    """Return the options of the block trace that the command line asks for; None if it asks for none.
+    """Return the options of the block trace that the command line requests; None if it requests none.
 
     Raises SpecError for a wrong size of the buffer, and for options of a trace without a trace.
     """

@@ -28,7 +28,7 @@ NativeKnobs = Values
 
 @dataclass(frozen=True)
 class Found:
-    """An engine that is installed on this machine: its version, the core's version, and its path."""
+    """An engine that can be used on this machine: its version, the core's version, and its path."""
 
     version: str
     core_version: str
@@ -55,7 +55,7 @@ class ServerCheck(HostCheck):
 
 @dataclass(frozen=True)
 class Wanted:
-    """The parts of a plan that determine what an already running server must provide."""
+    """The parts of a plan that determine the requirements on an already running server."""
 
     points: tuple[NativeKnobs, ...] = ()
     """The values of the engine's knobs, for each point of a plan."""
@@ -179,7 +179,7 @@ class Behaviour(ABC):
         return None
 
     def data_in_place(self, knobs: NativeKnobs) -> tuple[Path, int] | None:
-        """Return the path and bytes of the user's own data that these knobs name; None if bufferlab must load data.
+        """Return path and size in bytes of the user's own data that these knobs name; None if bufferlab must load data.
 
         Such data are read in place: bufferlab does not write, copy or remove them, and `load` is not called.
         """

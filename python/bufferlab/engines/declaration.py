@@ -77,7 +77,10 @@ class EngineDeclaration:
     chapters: str = ""
     """The module whose `CHAPTERS` the engine adds to a report; "" if the engine has none."""
     family: str = ""
-    """The storage engine that several engines share, by whose name an experiment sets sizes for all; "" if none."""
+    """The storage engine that several engines share, such as InnoDB.
+
+    An experiment can set sizes for all of them by this name. "" if there is none.
+    """
     data_kind: Literal["file", "directory"] = "file"
     """Whether a loaded database is one file on the disk or a directory."""
     is_server: bool = False
@@ -88,7 +91,7 @@ class EngineDeclaration:
     rounds: tuple[str, ...] = ()
     """The size knobs that the engine may round to its own units. A report names the rounded value."""
     edge_rows: int = 0
-    """For each table leaf, the number of rows of the neighbouring leaves whose lookup by key also reads this leaf."""
+    """For each leaf of a table, the number of rows in neighbouring leaves whose lookup by key also gets this leaf."""
     updates_move_rows: bool = False
     """Whether an update of a row that keeps its size may put it on another page."""
     data_frames: Callable[[Mapping[str, Value], int], int] | None = None
@@ -98,7 +101,7 @@ class EngineDeclaration:
     applies: Callable[[str, Values], bool] | None = None
     """A function that returns whether a knob applies to a point with these values; None if all always apply."""
     shares_refer_to: Mapping[str, Native] = field(default_factory=dict)
-    """The knobs' values of the database that percentages refer to, if they differ from those of a point's own."""
+    """The knob values of the database to which percentages refer, where these differ from the point's own values."""
     pool_unit_bytes: int = 1
     """The size unit of the engine's pool in bytes.
 
@@ -164,7 +167,7 @@ class EngineDeclaration:
         }
 
     def spelled(self, values: Values) -> dict[str, Native]:
-        """Return the values by the names in the core's job, without the settings that the core does not know."""
+        """Return the values by the names that the core's job uses, without the settings that the core does not know."""
         return {knob.spelling: values[knob.name] for knob in self.knobs if knob.spelling and knob.name in values}
 
     def named(self, told: Mapping[str, Any]) -> dict[str, Any]:

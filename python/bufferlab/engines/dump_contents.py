@@ -1,8 +1,9 @@
 """Finds out what a dump contains, and refuses one that cannot be a run's database, before any server is started.
 
 Of a mysqldump only the beginnings of lines are examined, which takes no longer than reading the file; mysqldump writes
-a newline within a row as \\n. If these lines seem to forbid the dump, each statement is split and judged as for a
-restore, and that judgement counts. Of pg_dump's custom format the table of contents is read (dump_head.py).
+a newline within a row as \\n. If these lines suggest that the dump must be refused, the whole dump is split into
+statements, which are judged as for a restore; that judgement decides. Of pg_dump's custom format the table of contents
+is read (dump_head.py).
 """
 
 from __future__ import annotations
@@ -46,8 +47,8 @@ def has_rows(path: Path, head: DumpHead) -> bool:
     """Return whether a dump holds rows.
 
     Raises SpecError if it holds several databases, views without their tables, rows without their tables, or no table,
-    and if it cannot be read or is cut short. If all statements had to be judged, also raises it for one that a restore
-    would refuse.
+    and if it cannot be read or is cut short. If all statements had to be judged, also raises SpecError for a statement
+    that a restore would refuse.
     """
     try:
         with path.open("rb") as file:
@@ -129,7 +130,7 @@ def _of_statements(file: BinaryIO, head: DumpHead, path: Path) -> _Found:
                 found.rows = found.rows or statement.line
             elif kind == "code" and (view := _VIEW.match(text)):
                 found.view = found.view or statement.line
-                found.tables.discard(view[1].strip(b"`"))  # Until 5.6 a table stood in for a view.
+                found.tables.discard(view[1].strip(b"`"))  # Until 5.6 a dump creates a table in place of a view first.
             elif table := _TABLE.match(text):
                 found.tables.add(table[1].strip(b"`"))
     except DumpTextError as error:
@@ -140,7 +141,8 @@ def _of_statements(file: BinaryIO, head: DumpHead, path: Path) -> _Found:
 def _of_archive(file: BinaryIO) -> _Found | None:
     """Find an archive's contents from its table of contents.
 
-    Return None if it cannot be read: pg_restore then judges it. Raises SpecError if the archive ends within the table.
+    Return None if the table cannot be read: then only pg_restore judges the archive. Raises SpecError if the archive
+    ends within the table.
     """
     try:
         kinds = entries_of(file)

@@ -99,7 +99,7 @@ def _set(file: Path, told: dict[str, Any], entry: Path) -> None:
 
 
 def _put_back(told: dict[str, Any]) -> list[str]:
-    """Restore a setting's old value, unless another program has changed the value that we set.
+    """Restore a setting's old value, unless another program has changed the value that bufferlab set.
 
     Return a sentence if it was restored. Errors of the file are ignored.
     """

@@ -47,10 +47,10 @@ class NativeBlockTrace(Protocol):
 
 
 class NativePageTrace(Protocol):
-    """A trace of a server's page accesses. Deleting the object removes everything of the trace."""
+    """A trace of a private server's page accesses. Deleting the object removes the trace's files and probes."""
 
     def begin(self, folder: str) -> str:
-        """Start reading; return as JSON the environment and descriptor that the server must be started with.
+        """Start reading; return as JSON the environment and the descriptor with which the server must be started.
 
         The library that the server loads is written into `folder`.
         """
@@ -63,7 +63,7 @@ class NativePageTrace(Protocol):
 
 
 class ServerTrace(Protocol):
-    """A trace of an already running server. Deleting the object removes everything of the trace."""
+    """A trace of an already running server. Deleting the object removes the trace's files and probes."""
 
     def told(self) -> str:
         """Return the trace's counts so far as JSON."""
@@ -76,7 +76,8 @@ class ServerTrace(Protocol):
         file: NDArray[np.uint32],
         page: NDArray[np.uint32],
     ) -> None:
-        """Report to the trace which page each buffer held at `asked_ns`: by entry its buffer number, file and page."""
+        """Report to the trace which page each buffer held at `asked_ns`; each entry is a buffer number, a file and a
+        page."""
 
     def finish(self) -> str:
         """End the trace; return its outcome as JSON, or "null" if it was ended before."""
@@ -251,13 +252,15 @@ class Native(Protocol):
         """Start recording the page accesses of a running server; raise NativeError with the reason if it fails."""
 
     def page_trace_branches(self, settings_json: str) -> str:
-        """Return [from, to] of each branch in a binary into bytes that our code in the server would overwrite."""
+        """Return [from, to] of each branch in a binary that leads into bytes which the recorder would overwrite."""
 
     def page_site_proposals(self, binary: str) -> str:
-        """Return the proposed probe sites of a PostgreSQL binary that no table lists; raise NativeError without any."""
+        """Return the proposed probe sites of a PostgreSQL binary that no table lists; raise NativeError if there are
+        none."""
 
     def page_site_experiment(self, binary: str) -> str:
-        """Return the probe places to try on a MariaDB without symbols; raise NativeError if they are too few."""
+        """Return the places to probe experimentally in a MariaDB without symbols; raise NativeError if they are too
+        few."""
 
     def page_site_check(self, settings_json: str) -> None:
         """Raise NativeError if a site is not at the beginning of an instruction of its binary."""
@@ -283,7 +286,7 @@ def ask_host(lacking: str, ask: Callable[[], T]) -> T:
 def failure_of_core(error: Exception) -> Failure | None:
     """Return the failure that a NativeError describes; None for an exception of another type.
 
-    Only a loaded core has this type and can have raised it, so nothing is imported here.
+    Only a loaded core can have raised a NativeError, so this function does not import the core.
     """
     core = sys.modules.get("bufferlab._native")
     if core is None or not isinstance(error, core.NativeError):

@@ -1,6 +1,6 @@
 """The read-ahead knob in the words of reports.
 
-It is separate from the knob, because lists do not need the results' schema.
+This module is separate from the knob's, because `bufferlab list` needs the knob but not the results' schema.
 """
 
 from __future__ import annotations

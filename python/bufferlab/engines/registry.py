@@ -31,12 +31,12 @@ _LIST = (SQLITE, MYSQL, MARIADB, FILE, POSTGRES)
 
 
 def folder(name: str) -> str:
-    """Return the package that an engine of ours is in; raise KeyError for an unknown name."""
+    """Return the name of the package of one of bufferlab's engines; raise KeyError for an unknown name."""
     return f"bufferlab.engines.{declaration(name).family or name}"
 
 
 def servers() -> list[str]:
-    """Return the names of our engines that are database servers."""
+    """Return the names of bufferlab's engines that are database servers."""
     return [declared.name for declared in _LIST if find_spec(f"{folder(declared.name)}.family")]
 
 
@@ -47,7 +47,7 @@ def family(name: str) -> Family:
 
 
 def families() -> list[Family]:
-    """Return the families of all our servers: MySQL, MariaDB, PostgreSQL."""
+    """Return the families of all database servers that bufferlab supports: MySQL, MariaDB, PostgreSQL."""
     return [family(engine) for engine in servers()]
 
 
@@ -109,7 +109,7 @@ def behaviour(name: str) -> Behaviour:
 
 def chapters(name: str) -> EngineChapters:
     """Return the chapters that the engine adds to a report; none for an unknown name."""
-    # Import late, because reports need numpy and scipy, and callers of other functions do not.
+    # Import late: this import needs numpy and scipy, which callers of other functions do not need.
     from bufferlab.chapter.engine_chapters import EngineChapters
 
     module = declaration(name).chapters if name in ENGINES else ""

@@ -35,7 +35,8 @@ _ROWS_OF_A_STATEMENT = 1000
 
 @dataclass(frozen=True)
 class Dialect:
-    """The form of the conditions for one engine: folders that replace queries, and words for a join in fixed order."""
+    """The SQL dialect of the conditions for one engine: the folders whose queries replace others, and its words for a
+    join in fixed order."""
 
     folders: tuple[str, ...]
     join_in_order: str
@@ -82,7 +83,7 @@ class Expectation:
 
 
 def expectation(workload: str) -> Expectation:
-    """Return the workload's expect.toml. A workload without one expects nothing."""
+    """Return the content of the workload's expect.toml; a workload without this file expects no rows."""
     file = _folder(workload).joinpath("expect.toml")
     told = tomllib.loads(file.read_text("utf-8")) if file.is_file() else {}
     return Expectation(told.get("rows", {}), told.get("values", {}), told.get("delivered", False))
@@ -160,7 +161,7 @@ def check_on_server(
 
     def some(cursor: Any, left: Iterator[WorkloadCondition]) -> list[dict[str, Any]]:
         try:
-            # psycopg's `stream` returns rows one by one; other clients have no such method.
+            # psycopg's cursor has a method `stream`, which returns rows one by one; other clients have none.
             ask = getattr(cursor, "stream", None)
             return check_some(left, job["workload"], job["delivered_orders"], database, cursor, ask)
         except Exception as error:

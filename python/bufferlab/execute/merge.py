@@ -1,8 +1,8 @@
 """Joins folders with different blocks of one plan into one folder, as if one host had done them all. Measures nothing.
 
 The folders may be untrusted. `SweepFolder.open` limits, validates and hashes their contents; this file refuses links,
-and runs that are not in the plan. One host does a whole block: it measures every point once, so that differences of
-hosts cancel in the differences between points.
+and runs that are not in the plan. Each block is done by one host, which measures every point once. So the differences
+between hosts cancel in the differences between points.
 """
 
 from __future__ import annotations
@@ -110,7 +110,8 @@ def checked(path: Path) -> Part:
 
 
 def refuse_links(path: Path) -> None:
-    """Refuse a folder with anything but files and folders: a link leads elsewhere, and a pipe never ends.
+    """Refuse a folder that contains anything but files and folders: a link may lead elsewhere, and reading a pipe may
+    never end.
 
     Raises DataFileError.
     """
@@ -205,7 +206,7 @@ def _joined(parts: Sequence[Part], out: Path) -> SweepFolder:
 
     def fill(folder: Path) -> None:
         _copy_runs(records, folder / "runs")
-        if pools is not None:  # Write them before the folder gets its name: no resume could add them.
+        if pools is not None:  # Write them before the folder gets its final name, because no resume could add them.
             write_bytes(folder / OTHER_POOLS_FILE, json_bytes(pools.model_dump(mode="json")))
 
     with storage.locked(parent):
@@ -232,7 +233,7 @@ def _pools(parts: Sequence[Part]) -> OtherPools | None:
 
 
 def _hosts(folders: Sequence[SweepFolder]) -> list[HostBlocks]:
-    """Return each host once, with all its blocks, the host of the first block first."""
+    """Return each host once, with all its blocks. The host of the first block comes first."""
     found: dict[tuple[object, object], HostBlocks] = {}
     for one in (host for folder in folders for host in folder.hosts):
         key = (one.host.get("host_id"), one.host.get("boot_key"))

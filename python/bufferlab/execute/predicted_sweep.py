@@ -42,7 +42,7 @@ from bufferlab.spec import Experiment, Overrides, load, to_toml
 
 PROBE = "model"
 _RUN_S = 1.0
-"""The assumed seconds of a run until one has been timed."""
+"""The assumed duration of a run, in seconds, until one has been timed."""
 _VERSION = re.compile(r"[a-z]+-([0-9].*)")
 """Matches the version in a build's name, such as mysql-5.7."""
 
@@ -142,7 +142,10 @@ def _predict_sweep(
 
 
 def _origin(asked: Path | None, overrides: Overrides, folder: SweepFolder | None, stored: Experiment | None) -> Origin:
-    """Return the traced run or the experiment that `asked` names. A folder of results takes precedence.
+    """Return the traced run or the experiment that `asked` names.
+
+    A folder with results takes precedence over an experiment.
+
 
     Raises SpecError if neither is given, or if the options do not fit `asked` or the resumed folder.
     """
@@ -171,7 +174,8 @@ def _origin(asked: Path | None, overrides: Overrides, folder: SweepFolder | None
 
 
 def _require_for_trace(asked: Path, overrides: Overrides) -> None:
-    """Raise SpecError for options that a traced run cannot have, only an experiment (--engine, --seed, a profile)."""
+    """Raise SpecError for options that are allowed only with an experiment, not with a traced run (--engine, --seed, a
+    profile)."""
     told = {
         "--engine": overrides.engine,
         "--warehouses": overrides.warehouses,
@@ -193,7 +197,10 @@ def _is_of_results(asked: Path) -> bool:
 
 
 def _server(experiment: Experiment) -> Server:
-    """Return the server of an experiment. A build's name may contain the version; otherwise the build is asked for it.
+    """Return the server of an experiment.
+
+    A build's name may contain the version; otherwise the build is run to print it.
+
 
     Raises SpecError unless there is a single private server, EnvironmentLackingError if it is not installed here.
     """
@@ -276,7 +283,7 @@ class ModelBackend:
 
 
 def _settings(point: GridPoint, predicted: Predicted) -> dict[str, StoredSetting]:
-    """Return the settings of run.json: as replayed if the model uses them, others as planned."""
+    """Return the settings of run.json: those that the model uses with the replayed values, others as planned."""
     settings = point.stored()
     for name, setting in settings.items():
         played = predicted.prediction.values.get(name) if setting.planned is None else setting.planned

@@ -48,7 +48,7 @@ class Progress(Protocol):
         """Show the state; the sweep calls this a few times a second."""
 
     def look(self, standing: Standing) -> None:
-        """Show the answer so far; the sweep calls this before its first run and between runs."""
+        """Show the preliminary answer; the sweep calls this before its first run and between runs."""
 
     def say(self, text: str) -> None:
         """Show a text on a separate line."""

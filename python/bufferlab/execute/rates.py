@@ -18,8 +18,8 @@ from bufferlab.units import MIB
 _FORMAT_VERSION = 2
 #: The fewest bytes from which a rate is computed: the time for fewer is mostly the start and the end of a process.
 _LEAST_BYTES = 16 * MIB
-#: Each new observation multiplies the weight of the earlier ones by this factor, so about the last ten count: a block
-#: of most sweeps. With fewer, the last point of a sweep would stand for all of its points.
+#: Each new observation multiplies the weight of the earlier ones by this factor. So about the last ten count, which is
+#: a block of most sweeps. If fewer counted, the last point of a sweep would determine the rate.
 _KEPT = 0.9
 #: The maximum number of keys in the file; each script and dump has one. The least recently used keys are dropped.
 _MOST_KEYS = 200
@@ -46,7 +46,7 @@ class KnownRates:
         """Record that a stage handled `amount` in `seconds`. Less than 10 ms or 16 MiB is too little for a rate.
 
         A rate is the sum of amounts over the sum of seconds, so that it predicts the total time of slow and quick runs.
-        The mean of the runs' rates would predict too little: a rate is highest where little time is spent.
+        The mean of the runs' rates would predict too short a time, because quick runs have the highest rates.
         """
         if amount <= 0 or seconds < 0.01 or (name.endswith("_bytes_per_s") and amount < _LEAST_BYTES):
             return
@@ -58,7 +58,8 @@ class KnownRates:
         """Write the measured rates to the cache, for the next estimate."""
         known = {key: sums for key, sums in self._read().items() if key != self._key}
         kept = dict([*known.items(), (self._key, self._observed)][-_MOST_KEYS:])
-        # All sweeps use one name. The next sweep overwrites a killed one's file, and a torn file only loses rates.
+        # All sweeps use the same temporary name: the next sweep overwrites the file of a killed one. If the file is
+        # damaged, only rates are lost.
         temporary = self._file.with_name(".tmp-rates.json")
         with suppress(OSError):
             self._file.parent.mkdir(parents=True, exist_ok=True)

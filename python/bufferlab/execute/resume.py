@@ -1,9 +1,9 @@
 """Decides whether a sweep folder may be resumed, and which of its runs are still to do.
 
 A resume does the missing, interrupted and failed runs. If settings of a point were refused, one of its runs is tried
-first: if it is refused again, the point's other refused runs are not tried. A run done again moves its failed
-predecessor to superseded/, so that nothing is dropped and nothing counted twice. Good runs of a block that another host
-or boot began also go there.
+first: if it is refused again, the point's other refused runs are not tried. When a run is done again, its failed
+predecessor moves to superseded/, so that nothing is lost and nothing is counted twice. So do good runs of an incomplete
+block that another host or boot began.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ _MACHINE = ("architecture", "cpu_model", "cores", "memory_total_bytes", "virtual
 
 
 def open_for_resume(path: Path, *, predicted: bool = False) -> tuple[SweepFolder, Experiment]:
-    """Return the folder and the experiment it was made for. Raises DataFileError if either is damaged.
+    """Return the folder and its experiment. Raises DataFileError if either is damaged.
 
-    Raises SpecError for a merged folder, because each of its hosts has a separate one. Also raises it for a folder of
-    the other kind: measured runs are not added to predictions, nor the reverse.
+    Raises SpecError for a merged folder, because each of its hosts has a separate one. Also raises SpecError for a
+    folder of the other kind: measured runs are not added to predictions, nor predictions to measured runs.
     """
     folder = SweepFolder.open(path, registry())
     if folder.merged is not None:
@@ -94,8 +94,8 @@ def lengthen_warm_up(folder: SweepFolder, experiment: Experiment) -> None:
 def data_directory(folder: SweepFolder, chosen: Path | None, usual: Path) -> Path:
     """Return the folder for a resumed sweep's copies of databases, on the device on which the sweep began.
 
-    It is `chosen` or, if nothing was chosen, the directory that the sweep folder names. Runs of different hosts are
-    kept apart, so on another host any directory will do, and `usual` replaces a missing one. On the same host raises
+    It is `chosen` or, if nothing was chosen, the directory that the sweep folder names. Runs of different hosts are not
+    compared, so on another host any directory will do, and `usual` replaces a missing one. On the same host raises
     EnvironmentLackingError if the named directory is gone, and SpecError if `chosen` is on another device.
     """
     own = folder.host.get("data_directory")
@@ -159,7 +159,8 @@ def blocks_to_do(folder: SweepFolder | None, asked: tuple[int, ...] | None) -> t
 def require_same_plan(folder: SweepFolder, now: Mapping[str, Any]) -> None:
     """Refuse a folder whose plan differs from the present one.
 
-    The loaded data has other sizes, or plan.json was changed. Versions may differ, with a warning. Raises SpecError.
+    A plan differs if the loaded data have other sizes, or if plan.json was changed. Versions may differ, with a
+    warning. Raises SpecError.
     """
     stored = folder.plan
     left_out = ("format_version", "versions")

@@ -25,7 +25,8 @@ class StopRequest:
         self._previous: dict[int, object] = {}
 
     def __enter__(self) -> StopRequest:
-        # Python allows handlers only in the main thread; in any other thread, its owner stops the sweep.
+        # Python allows signal handlers only in the main thread. If the sweep runs in another thread, the code that
+        # started the thread stops it.
         if threading.current_thread() is threading.main_thread():
             for number in _SIGNALS:
                 if number == signal.SIGHUP and signal.getsignal(number) is signal.SIG_IGN:

@@ -64,7 +64,7 @@ from bufferlab.results.store import SweepFolder
 from bufferlab.spec import Experiment, to_toml
 
 _STAGE_S = 10.0
-"""The assumed seconds of the predictions before the first run, until a part of them has been timed."""
+"""The assumed duration, in seconds, of the predictions before the first run, until a part of them has been timed."""
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ class SweepOptions:
     data_dir: Path | None = None
     share_device: bool = False
     probes: tuple[AskedProbe, ...] = ()
-    """The probes that the user requested, besides the page trace."""
+    """The probes that the user requested, in addition to the page trace."""
     page_trace: TraceWish = NOTHING_SAID
     keeps_restored: bool = False
     """Whether a database that was restored from a dump stays in the cache when the sweep ends."""
@@ -109,8 +109,8 @@ def run_sweep(
 ) -> SweepOutcome:
     """Measure every point of the experiment; with `resume_from`, do only the runs that this folder lacks.
 
-    A run that fails is published as a failed row, and the sweep goes on. Raises a BufferlabError if the sweep cannot
-    begin. Raises Interrupted if a signal arrives before the sweep's folder exists.
+    A run that fails is published as failed, and the sweep goes on. Raises a BufferlabError if the sweep cannot begin.
+    Raises Interrupted if a signal arrives before the sweep's folder exists.
     """
     with sweep_log(progress or Silent()) as logged:
         return _run_sweep(experiment, out, resume_from, logged, options or SweepOptions())
@@ -177,7 +177,7 @@ def prepare_estimate(experiment: Experiment, options: SweepOptions | None = None
     fingerprint.require_memory(engines.declaration(experiment.engine), plan.points)
     _require_named_programs(plan)
     cache: Path | None = None
-    with suppress(EnvironmentLackingError):  # Without the engine, its databases cannot be in the cache either.
+    with suppress(EnvironmentLackingError):  # If the engine is missing, its databases cannot be in the cache either.
         cache = storage.cache_root(servers_owner(experiment.engine))
         loaded = _cached(experiment, plan, cache)
         _require_versions(plan)
@@ -194,7 +194,7 @@ def _predicts(plan: Plan, traces: PlannedTraces) -> bool:
 
 
 def what_decides(experiment: Experiment) -> tuple[dict[str, str], list[str]]:
-    """Return the versions on this host that results depend on, and the keys of the databases that it would load.
+    """Return the versions on this host on which results depend, and the keys of the databases that the host would load.
 
     Hosts that share a sweep must agree in all of them. Loads nothing. Raises EnvironmentLackingError if the engine is
     missing.
@@ -206,7 +206,7 @@ def what_decides(experiment: Experiment) -> tuple[dict[str, str], list[str]]:
 
 
 def _data_directory(experiment: Experiment, options: SweepOptions, out: Path, folder: SweepFolder | None) -> Path:
-    """Return the folder for copies of databases. A resumed sweep's folder is on the device where the sweep began."""
+    """Return the folder for copies of databases. For a resumed sweep it is on the device on which the sweep began."""
     usual = storage.data_directory(options.data_dir, out, servers_owner(experiment.engine))
     if folder is None or not engines.declaration(experiment.engine).needs_disk:
         return usual
@@ -214,7 +214,7 @@ def _data_directory(experiment: Experiment, options: SweepOptions, out: Path, fo
 
 
 def _uses_this_host(plan: Plan) -> bool:
-    """Return whether a run uses a device of this host. If none does, other sweeps here need not wait."""
+    """Return whether a run uses a device of this host. If no run does, other sweeps on this host need not wait."""
     behaviour = engines.behaviour(plan.experiment.engine)
     return any(behaviour.uses_this_host(point.knobs) for point in plan.points)
 
@@ -431,7 +431,7 @@ def _context(
 
 
 def _versions(experiment: Experiment, plan: Plan) -> dict[str, str]:
-    """Return the version of each component that the results depend on: bufferlab, its core, Python and the engine.
+    """Return the version of each component on which results depend: bufferlab, its core, Python and the engine.
 
     For an engine that is a server, each build that a point uses has an entry.
     """
@@ -477,7 +477,7 @@ def _run_all(sweep: _Sweep, plan: Plan, context: SweepContext, *, predicts: bool
 
 
 def _predict_again(sweep: _Sweep, plan: Plan, context: SweepContext) -> None:
-    """Replay the page traces of the runs, and predict without a run the pools that the replays add."""
+    """Replay the page traces of the runs. Also predict, without a run, the pool sizes that these replays add."""
     folder = context.folder
     generated = _kept(folder)
     other = with_other_pools(plan, folder) if generated else None

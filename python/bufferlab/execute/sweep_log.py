@@ -51,7 +51,7 @@ class LoggedProgress:
         self._shown.show(status)
 
     def look(self, standing: Standing) -> None:
-        """Show the answer so far. If that fails, the sweep goes on: the failure is a warning, given once."""
+        """Show the preliminary answer. If that fails, the sweep goes on, and a warning is shown once."""
         try:
             self._shown.look(standing)
         except Exception as error:

@@ -24,7 +24,7 @@ from bufferlab.stats.stopping import FIRST_LOOK_BLOCKS
 
 _LOG = logging.getLogger(__name__)
 _POINTS_OF_A_LOOK = 50
-"""Up to this number of points, computing the answer so far takes little time compared with a run.
+"""Up to this number of points, computing the preliminary answer takes little time compared with a run.
 
 It compares every pair of points.
 """
@@ -39,7 +39,7 @@ class SweepOutcome:
     refused: int = 0
     """How many of the failed runs had refused settings or statements, so that a retry does not help."""
     longer_warm_ups: tuple[str, ...] = ()
-    """The options of `run` that double the caps that ended warm-ups of failed runs."""
+    """The options of `run` that double those caps which ended warm-ups of failed runs."""
     signal_number: int | None = None
     """The number of the signal that interrupted the sweep; None if none did."""
 
@@ -55,7 +55,7 @@ class SweepRuns:
     stop: StopRequest
     pace: Pace
     looks: bool = False
-    """Whether the display gets the answer so far, between runs."""
+    """Whether the display gets a preliminary answer between runs."""
     on_end: Callable[[Mapping[str, float]], None] = lambda stages: None
     """A function that gets the seconds of each stage of a run that ended well."""
     _warned: set[str] = field(default_factory=set)
@@ -73,7 +73,10 @@ class SweepRuns:
 
     @property
     def _runs_a_look(self) -> int:
-        """Return the number of runs between two answers: their time grows with the square of the points."""
+        """Return the number of runs between two preliminary answers.
+
+        The time for an answer grows with the square of the points.
+        """
         return max(1, len(self.plan.points) // _POINTS_OF_A_LOOK) ** 2
 
     def _is_over(self, run: PlannedRun) -> bool:
@@ -138,10 +141,11 @@ class SweepRuns:
         return outcome
 
     def _look(self, runs: Mapping[tuple[int, int], RunRecord], later: Sequence[PlannedRun]) -> None:
-        """Show the answer so far, from the last run of each point and block."""
+        """Show the preliminary answer, from the last run of each point and block."""
         if self.looks:
             left_s = sum(self.pace.expected(run.point) for run in later if run.block < self._blocks)
-            # A run may take twice as long as any before it, load its database, and be silent until it is given up.
+            # Allow for a run that takes twice as long as any before it, loads its database, and is silent until it is
+            # given up.
             silence_s = 2 * self._runs_a_look * self.pace.longest_s + self.pace.load_seconds
             silence_s += self.plan.experiment.limits.worker_silent
             self.progress.look(Standing(self.folder, list(runs.values()), left_s, silence_s))
@@ -241,7 +245,7 @@ def describe(record: RunRecord) -> str:
     """Return a run and its outcome in one line, for people: its point, block and transactions, or why it failed."""
     run, label = record.run, f"{record.run.point.label}, block {record.run.block + 1}"
     if run.prediction and record.ok:
-        # The unit of the tables that come at the end.
+        # Use the same unit of work as the tables at the end.
         work = run.prediction.work
         unit: Work = "new_order" if "new_order" in work else "transaction"
         if found := run.prediction.found:

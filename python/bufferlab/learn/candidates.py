@@ -1,4 +1,5 @@
-"""Makes a candidate entry from the core's proposed probe sites, and drops eviction sites that do not make room."""
+"""Makes a candidate entry from the probe sites that the core proposes, and drops eviction sites that do not make
+room."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 """Finds the probe sites of a MariaDB binary without function names, by counting how often instructions execute.
 
-The core lists functions and calls near InnoDB's pool. On a private server, the kernel's probes count their executions
-while loads raise one counter or another. An instruction is a candidate if it is executed as often as pages are read,
-created or evicted. The registers that hold page numbers are found as for other builds, by the server's list of resident
-pages. The result is a proposal, which the proof judges.
+The core lists functions and calls near InnoDB's pool. On a private server, kernel probes count how often each
+instruction executes, while loads make the server's counters rise. An instruction is a candidate if it executes as often
+as pages are read, created or evicted. The registers that hold page numbers are found as for other builds, by the
+server's list of resident pages. The result is a proposal, which proof.py then checks.
 """
 
 from __future__ import annotations
@@ -34,24 +34,27 @@ _AT_ONCE = 240
 """The maximum number of instructions that one recording can count: a record has eight bits for their number."""
 _STATEMENTS = 150
 _OFF = 0.002
-"""An instruction's executions may differ from a counter's growth by this fraction, plus one."""
+"""The number of an instruction's executions may differ from a counter's growth by this fraction, plus one."""
 _NAMES = 0.97
-"""The least fraction of an instruction's records that must show pages of the pool. Others show them only by chance."""
+"""At least this fraction of an instruction's recorded page numbers must be pages of the pool.
+
+Wrong registers match only by chance.
+"""
 _LEAST = 3
 _BUSY = 100
-"""The least number of gets at which a function's entry may count as its get.
+"""The least number of executions at which a function's entry may be taken as the place where it gets a page.
 
-A few executions may be attempts that happened to succeed.
+With fewer executions it may be an attempt to get a page that happened to succeed each time.
 """
 _MOST_MAKERS = 5
-"""The maximum number of functions that may create pages.
+"""The maximum number of functions to try as the one that creates pages.
 
-The proof tries them in order and takes the first that agrees.
+The proof tries them in order and takes the first whose records agree with the server's counters.
 """
 _OFTEN = 4
-"""The most entries of a function that creates pages, for each created page.
+"""A function that creates pages may be called at most this many times per created page.
 
-Often the function finds the page in the pool and creates none.
+In the other calls it finds the page in the pool and creates none.
 """
 _HASH_INDEX = "SET GLOBAL innodb_adaptive_hash_index = "
 Place = Mapping[str, int]
@@ -70,7 +73,7 @@ class _Tally:
     """How often instructions were executed in the phases of a load, and the page numbers that they recorded."""
 
     rises: list[list[_Rise]]
-    """The growth of the counters: for each instruction, one entry a phase."""
+    """The growth of the counters: for each instruction, one entry per phase of the load."""
     passed: list[list[int]]
     pages: list[list[Page]]
 
@@ -117,12 +120,15 @@ class _Named:
     plausible: float
     distinct: int
     of_site: int
-    """How often the function's counting instruction was executed in the same round."""
+    """How often the function's instruction that counts gets was executed in the same round."""
 
 
 @dataclass
 class _Getter:
-    """A function that counts page gets, and the page numbers recorded in it, by instruction and register expression."""
+    """A function that counts page gets.
+
+    It has the page numbers recorded in it, by instruction and register expression.
+    """
 
     told: Mapping[str, Any]
     found: dict[tuple[int, str], _Named] = field(default_factory=dict)
@@ -136,14 +142,14 @@ class _Getter:
 def proposed(binary: Path) -> dict[str, Any]:
     """Return the instructions to try, as the core proposes them.
 
-    Raises EnvironmentLackingError if the binary shows too few.
+    Raises EnvironmentLackingError if the core proposes too few.
     """
     told: dict[str, Any] = json.loads(ask_host(_UNKNOWN, lambda: native().page_site_experiment(str(binary))))
     return told
 
 
 def found(place: PrivateCopy, told: Mapping[str, Any], say: Callable[[str], None]) -> list[dict[str, Any]]:
-    """Return the settings to be proved, the likeliest first.
+    """Return proposals of the server's probe settings, the likeliest first; each is still to be proved.
 
     Raises EnvironmentLackingError if no instruction is executed as often as a counter rises.
     """
@@ -190,7 +196,7 @@ _ANY = "\\0"
 def _fetch(
     width: int, page: str, mode: str = _ANY, latch: str = _ANY, *, flag: str = _ANY, frame: str = _ANY
 ) -> list[str]:
-    """Return for each field of a record the expression of its value; `width` is the number of fields."""
+    """Return, for each of the `width` fields of a record, the expression that the probe evaluates."""
     return [page, mode, latch, *([flag] if width > 4 else []), frame]
 
 
@@ -369,9 +375,9 @@ def _nth(registers: Sequence[str], turn: int) -> str | None:
 
 
 def _places(told: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """Return the instructions of a get function, each once, the counting one first.
+    """Return the instructions of a get function, each once; the one that raises the counter comes first.
 
-    For instructions before it, registers hold addresses of page numbers.
+    At the instructions before it, registers hold addresses of page numbers.
     """
     entry = [told["entry"]] if told["entry"] else []
     every = {one["offset"]: one for one in [told["site"], *entry, *told["behind"], *told["before"]]}
@@ -410,10 +416,10 @@ def _of_getters(
 
 
 def _best(getter: _Getter, *, at_site: bool = False) -> tuple[tuple[int, str], _Named] | None:
-    """Return the instruction and register expression that give the page of each get; None without one.
+    """Return the instruction and register expression that give the page of each get; None if none does.
 
-    The instruction must be executed as often as the counting one. With `at_site` only the counting one is considered,
-    because others may also see gets of purge, which are not counted.
+    The instruction must be executed as often as the one that raises the counter. With `at_site` only the latter is
+    considered, because others may also execute for gets of purge, which the server does not count.
     """
     entry = (getter.told["entry"] or {}).get("offset")
 
@@ -439,7 +445,7 @@ def _best(getter: _Getter, *, at_site: bool = False) -> tuple[tuple[int, str], _
 def _further(getter: _Getter) -> tuple[Place, str, str] | None:
     """Return an instruction that all gets execute, and two registers there; None without such an instruction.
 
-    The first register holds the page number. The second is null for gets that the server does not count.
+    The first register holds the page number. The second register is 0 in gets that the server does not count.
     """
     entry = [getter.told["entry"]] if getter.told["entry"] else []
     for one in [*entry, *getter.told["behind"]]:

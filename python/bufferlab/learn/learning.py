@@ -1,6 +1,6 @@
-"""Learns a build: proposes probe sites, drops wrong evictions, and proves the sites by two recorders.
+"""Learns a server build: proposes probe sites, drops wrong sites of evictions, and proves the rest with two recorders.
 
-The recorders are code inside the server, and the kernel's probes ("links"). A proved entry can then be stored.
+One recorder is code inside the server, the other the kernel's probes ("links"). A proved entry can then be stored.
 """
 
 from __future__ import annotations
@@ -56,7 +56,8 @@ class Learnt:
 
 
 def build_of(binary: Path) -> Build:
-    """Return the build for a path to a server's program or to its folder; the program's name decides the flavour.
+    """Return the build of a server, given the path of its program or the program's folder; the program's name decides
+    whether it is MySQL, MariaDB or PostgreSQL.
 
     Raises EnvironmentLackingError if there is none or it cannot be run, and SpecError for one that cannot be learnt.
     """
@@ -74,8 +75,8 @@ def build_of(binary: Path) -> Build:
 def learn(build: Build, say: Say, program: Path | None = None) -> Learnt:
     """Learn a build and return the outcome, which is not stored yet. `say` gets a sentence for each step.
 
-    `program` is the file of the server's program, if another file may have its path by now (of_process.py). Raises
-    BufferlabError if this host cannot learn, or this build cannot be learnt.
+    `program` is the opened file of a running server's program, whose path may lead to another file by now
+    (of_process.py). Raises BufferlabError if this host cannot learn, or this build cannot be learnt.
     """
     started = time.monotonic()
     page_sites.require_processor()
@@ -96,7 +97,7 @@ def learn(build: Build, say: Say, program: Path | None = None) -> Learnt:
 
 @contextmanager
 def own_folder(work: Path) -> Iterator[Path]:
-    """Context manager for a new folder in the workplace that servers' users may traverse."""
+    """Context manager for a new folder in the workplace. The users that servers run as may traverse it."""
     with marked.folder(work, f"{_PREFIX}{os.getpid()}-{secrets.token_hex(4)}", 0o711) as folder:
         yield folder
 
@@ -108,7 +109,7 @@ def _learnt(build: Build, work: Path, say: Say, started: float, program: Path | 
     with own_folder(work) as folder:
         private_copy.require_reachable(build, folder)
         copy = private_copy.copied(build, folder / "install", lesson, program)
-        # The original may be replaced while the build is learnt.
+        # Everything below uses the copy, because the original may be replaced meanwhile.
         links = recording.links_work()
         proposal, tries = _proposed(copy, build, lesson, links)
         unshown = proposal.pop(candidates.WITHOUT_WRITES, None)
@@ -126,7 +127,7 @@ def _learnt(build: Build, work: Path, say: Say, started: float, program: Path | 
 
 
 def _proposed(copy: Build, build: Build, lesson: Lesson, links: bool) -> tuple[dict[str, Any], dict[str, Any] | None]:
-    """Return the sites found by function names, and None; for a MariaDB without names, {} and the instructions to try.
+    """Return (probe sites found by function names, None); for a MariaDB without names, ({}, instructions to try).
 
     Raises EnvironmentLackingError for a build that can be learnt in neither way.
     """
@@ -142,7 +143,7 @@ def _proposed(copy: Build, build: Build, lesson: Lesson, links: bool) -> tuple[d
 
 
 def _with_registers(place: PrivateCopy, settings: dict[str, Any], links: bool, say: Say) -> dict[str, Any]:
-    """Return proposed sites with their registers, and without sites of evictions that do not make room for a page."""
+    """Return proposed sites with their registers, without eviction sites that do not make room for a page."""
     if any(map(candidates.is_unknown, settings["site"])):
         say("looking for the registers that name pages")
         settings = registers.found(place, settings) if links else candidates.without_unknown(settings)
@@ -173,8 +174,9 @@ def _first_proved(place: PrivateCopy, proposals: Sequence[dict[str, Any]], links
 def _tried(place: PrivateCopy, settings: dict[str, Any], links: bool, say: Say) -> _Tried:
     """Prove sites by each recorder, up to the first that disagrees. The kernel's probes come first where they work.
 
-    At a wrong address the kernel's probes do no harm, while code inside the server would break it. Only code inside
-    records changed and written pages. If their sites are not proved, the others are, without them.
+    At a wrong address the kernel's probes do no harm, while code inside the server would break it. Only code inside the
+    server records changed and written pages. If the sites of these are not proved, the other sites are proved without
+    them.
     """
     proofs, about = [], (place.lesson, place.build)
     if links:
@@ -203,7 +205,7 @@ def _with_writes(place: PrivateCopy, settings: dict[str, Any]) -> tuple[Proof | 
             raise
         why = re.split("[;\n]", error.what if isinstance(error, BufferlabError) else str(error))[0]
         with place.server(recording.server_settings(place, settings)):
-            pass  # It repairs the data now, so that the next server begins with an empty pool.
+            pass  # The server recovers its data now, so that the next server begins with an empty pool.
         return None, f"with their sites, the private server failed: {why}"
     found = proof.proved("inside", records, edges, place.lesson, place.build, is_empty=True, with_writes=True)
     assert found.written
@@ -253,10 +255,10 @@ def _hint(build: Build, program: Path | None) -> str:
 
 
 def taken(build: Build, source: Path, program: Path | None = None) -> LearntEntry:
-    """Store the entry that another host learnt of the same build, from its file; return it.
+    """Read the file of an entry that another host learnt of the same build; store this entry and return it.
 
-    `program` is as in `learn`. Raises SpecError for an entry of another build, and the errors of `learnt.read`. For
-    root, only root may be able to write the file.
+    `program` is as in `learn`. Raises SpecError for an entry of another build, and the errors of `learnt.read`. If root
+    runs this, nothing but root may have the right to write the file.
     """
     try:
         entry = learnt.read(source, by_root_alone=os.geteuid() == 0)
@@ -292,7 +294,7 @@ def keep(entry: LearntEntry, save: Path | None) -> None:
 
 
 def is_replaced(outcome: Learnt, program: Path | None) -> bool:
-    """Return whether the path of the learnt program now leads to another build, or to none."""
+    """Return whether the learnt program's path now leads to another build, or to no file."""
     with suppress(OSError):
         return program is not None and page_sites.text_sha256(outcome.build.binary) != outcome.entry.text_sha256
     return True

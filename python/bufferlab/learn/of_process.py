@@ -1,4 +1,4 @@
-"""Finds the build of a running server, given the PID of its first process, without touching the server.
+"""Finds the build of a running server, given the PID of its first process. The server is not affected.
 
 The process's program is opened once (/proc/PID/exe), so that neither the end of the process nor an update of the
 package changes the outcome. Nothing else of the process is read: neither its settings, nor its data, nor its memory.
@@ -29,7 +29,7 @@ _WHICH = "name the first process of a server: pgrep -o '^(mysqld|mariadbd|postgr
 def opened(pid: int, proc: Path = _PROC) -> Iterator[tuple[Build, Path]]:
     """Context manager for the build of the server whose first process is `pid`, and for its opened program.
 
-    The build's binary is the path of the program, where another file may be by now. Raises SpecError for a process that
+    The build's binary is the program's path, which may lead to another file by now. Raises SpecError for a process that
     is not the first one of a server. Raises EnvironmentLackingError if this user may not examine the process, if it
     sees another file system than we do, or if its installation is of another version by now.
     """
@@ -51,7 +51,7 @@ def opened(pid: int, proc: Path = _PROC) -> Iterator[tuple[Build, Path]]:
 
 
 def _program(pid: int, proc: Path) -> ServerProgram:
-    """Return the program of a server's first process that sees our file system.
+    """Return the program of a server's first process that sees the same file system as this process.
 
     Raises as `opened` does, and OSError.
     """
@@ -62,7 +62,7 @@ def _program(pid: int, proc: Path) -> ServerProgram:
     try:
         found = server_program.of_process(process)
     except FileNotFoundError:
-        # Kernel threads have no program, nor has a process that has ended but was not reaped.
+        # Kernel threads have no program, and neither have zombie processes.
         found = ServerProgram(process / "exe", status["Name"], elsewhere=False)
     if Path(found.path).name not in server_program.PROGRAMS:
         what = f"this process is no server of MySQL, MariaDB or PostgreSQL: its program is {found.path}"
@@ -87,7 +87,10 @@ def _parent_with(found: ServerProgram, pid: int, proc: Path) -> int | None:
 
 
 def _of_replaced(pid: int, found: ServerProgram, program: Path) -> Build:
-    """Return the build of a running program whose path now leads to another file. A copy of it reports its version.
+    """Return the build of a running program whose path now leads to another file.
+
+    A copy of the program is run for its version.
+
 
     Raises EnvironmentLackingError if its installation is gone, or of another version, and as `learning.build_of` does.
     """
@@ -101,7 +104,8 @@ def _of_replaced(pid: int, found: ServerProgram, program: Path) -> Build:
     ask = postgres_programs.ask_version if build.flavour == "postgres" else innodb_programs.ask_version
     with learning.own_folder(learning.workplace()) as folder:
         version, _ = ask(private_copy.copied(build, folder / "install", lesson, program).binary, build.libraries)
-    # initdb accepts only a server of its own version, and messages and system tables must be of that version too.
+    # initdb accepts only a server of its own version. The server's messages and system tables must have that version
+    # too.
     if version != build.version:
         what = f"the server is of version {version}, and its installation is of {build.version} by now"
         hint = f"restart the server, then learn the new one: bufferlab learn {path}"

@@ -1,6 +1,6 @@
 """A private server on a copy of a binary.
 
-The kernel places probes by inode, and no other server has the copy's inode, so no probe affects a server in use.
+The kernel attaches probes to an inode. The copy has its own inode, so no probe affects a server in use.
 """
 
 from __future__ import annotations
@@ -43,7 +43,10 @@ def idle_priority() -> None:
 
 
 def require_reachable(build: Build, folder: Path) -> None:
-    """Let the server's user traverse our folder. Raises EnvironmentLackingError if that user cannot reach the build."""
+    """Let the server's user traverse the folder of the private copy.
+
+    Raises EnvironmentLackingError if that user cannot reach the build.
+    """
     folder.chmod(0o711)
     for needed in (folder, build.binary.resolve().parent):
         user.require_reachable(needed, user.server_user())
@@ -88,7 +91,7 @@ def _copied(build: Build, folder: Path, programs: tuple[str, ...], program: Path
 
 
 def _copy(program: Path, target: Path) -> None:
-    """Copy a program for the server's user, if that user may read the original. Raises OSError."""
+    """Copy a program so that the server's user can run it, if that user may read the original. Raises OSError."""
     with program.open("rb") as source, target.open("xb") as copy:
         found = os.fstat(source.fileno())
         if not stat.S_ISREG(found.st_mode) or (user.server_user() and not found.st_mode & stat.S_IROTH):
@@ -98,7 +101,7 @@ def _copy(program: Path, target: Path) -> None:
 
 
 def _make_passable(folder: Path) -> None:
-    """Create a folder that the server's user may traverse, for any umask."""
+    """Create a folder that the server's user may traverse, independently of this process's umask."""
     folder.mkdir()
     folder.chmod(0o755)
 
@@ -112,7 +115,7 @@ class PrivateCopy:
     folder: Path
     login: tuple[str, str]
     is_alone: bool
-    """Whether its servers get no network."""
+    """Whether its servers run without any network."""
 
     @property
     def database(self) -> Path:
@@ -141,9 +144,9 @@ class PrivateCopy:
 
 
 def _can_be_alone(build: Build, owner: tuple[int, int] | None) -> bool:
-    """Return whether a server works without any network. All servers listen on their socket only."""
+    """Return whether a server works without any network. Every private server listens only on a Unix socket."""
     if build.flavour == "postgres" and build.numbers < (15,):
-        return False  # Sessions send their counts to the collector by UDP over loopback.
+        return False  # Sessions send their counts to the statistics collector by UDP over loopback.
     try:
         child_process.require_own_net(owner)
     except EnvironmentLackingError:
@@ -154,8 +157,8 @@ def _can_be_alone(build: Build, owner: tuple[int, int] | None) -> bool:
 def made(family: Family, copy: Build, original: Path, folder: Path, on_event: OnEvent) -> PrivateCopy:
     """Create the data of a copied build in the folder, with an empty database and the load's tables.
 
-    `original` is the program that errors name. Raises EngineFailure and EnvironmentLackingError if that is not
-    possible.
+    `original` is the program that errors name. Raises EngineFailure or EnvironmentLackingError if the data cannot be
+    created.
     """
     owner, lesson = user.server_user(), family.lesson
     assert lesson

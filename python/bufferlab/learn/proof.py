@@ -27,11 +27,12 @@ Recorder = Literal["inside", "links"]
 _CAME_AGAIN = 0.002
 """The largest fraction of reads and creations whose page is already in the pool according to the trace."""
 _ABSENT = 0.002
-"""The largest fraction of gets without a read whose page is not in the pool according to the trace; 0 in trials."""
+"""The largest fraction of hits whose page is not in the pool according to the trace; it was 0 in trials."""
 _RINGS = 0.9
-"""The least fraction of a scan's reads that must show its buffer ring, and of other gets and reads that must show none.
+"""At least this fraction of a scan's reads must be recorded with its buffer ring, and of all other accesses without
+one.
 
-The new session of a scan reads the catalogue without a ring: on PostgreSQL 19rc1 these were 5.1 % of 1,900 reads.
+The session of a scan is new, and first reads the catalogue without a ring: on PostgreSQL 19rc1 5.1 % of 1,900 reads.
 """
 _COMES = ("read", "create")
 """The kinds of accesses that bring a page into the pool."""
@@ -44,11 +45,11 @@ class Resident:
     """The numbers of resident pages at the end of a run."""
 
     both: int = 0
-    """Pages that both the server's list and the trace have in the pool."""
+    """Pages that are in the pool according to both the server's list and the trace."""
     listed: int = 0
     """Pages in the server's list."""
     foretold: int = 0
-    """Pages in the pool according to the recorded accesses alone."""
+    """Pages that are in the pool according to the trace: all reads and creations, less the evictions."""
 
 
 @dataclass
@@ -62,7 +63,7 @@ class Proof:
     came_again: int = 0
     """Reads and creations of pages that were in the pool already, according to the trace."""
     absent: int = 0
-    """Gets without a read of pages that were not in the pool, according to the trace."""
+    """Hits (gets without a read) of pages that were not in the pool, according to the trace."""
     wrong: list[str] = field(default_factory=list)
     """Sentences on everything that disagrees, except changed and written pages; empty for a proved build."""
     written: Written | None = None
@@ -86,7 +87,7 @@ def proved(
     """Compare the records of a run with the server; return the proof.
 
     `is_empty` is True if the recorder was on from the server's start, so that the pool began empty. `with_writes` is
-    True if the sites of changed and written pages were recorded, too, from the server's start.
+    True if the changes and writes of pages were recorded too, from the server's start.
     """
     proof = Proof(by)
     _follow(records, edges, proof, lesson, is_empty=is_empty)
@@ -113,7 +114,8 @@ def proved(
 
 
 def _rings(window: str, records: np.ndarray[Any, Any], proof: Proof) -> None:
-    """Report a window in which too few accesses show the buffer ring that they should use."""
+    """Add a sentence to the proof if too few accesses of a window were recorded with the buffer ring that they should
+    use."""
     # A scan also gets catalogue pages.
     is_scan = window == SCAN
     wanted, what = (_BULK_READ, "the ring of a scan") if is_scan else (_NO_RING, "that they have no ring")
@@ -129,7 +131,7 @@ def _follow(
 ) -> None:
     """Compare the pool according to the trace with the server's list at the last edge.
 
-    Creations of pages that are already in the pool, which the server does not count, do not count as creations.
+    The server does not count the creation of a page that is already in the pool, so this function does not either.
     """
     first, last = edges[0][1].listed, edges[-1][1].listed
     assert first
@@ -156,7 +158,7 @@ def _follow(
         elif kind == "get":
             proof.absent += page not in pool
     followed["kind"][made_again] = kinds.index("drop")
-    # For a page that is read, its get is recorded before its read.
+    # The get of a page that is read is recorded before the read, while the page is absent. Subtract these gets.
     proof.absent = max(proof.absent - numbers["read"], 0)
     came = sum(numbers[kind] for kind in _COMES)
     if proof.came_again > _CAME_AGAIN * max(came, 1):
@@ -172,7 +174,7 @@ def _follow(
     codes = [kinds.index(kind) for kind in (*_COMES, "evict")]
     moved = set(records.pages(meanwhile[np.isin(meanwhile["kind"], codes)]))
     differ = (foretold ^ last.pages) - moved
-    # It is unknown which pages the list does not identify, but not how many they are.
+    # The list does not identify all pages of the pool, but it has the number of those that it does not identify.
     beyond = len(foretold - last.pages - moved)
     if len(differ) > (beyond if beyond <= last.nameless else 0):
         listed = f"{len(last.pages):,} that the server lists"

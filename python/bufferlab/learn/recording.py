@@ -22,7 +22,7 @@ from bufferlab.results.trace_words import page_trace_words
 
 _SPOOL_BYTES = 64 << 20
 Windows = tuple[Records, list[tuple[str, windows.Edge]]]
-"""The records, and the edges of the windows, each with the name of the window that it ends."""
+"""The records, and the windows' edges; each edge has the name of the window that ends there."""
 
 
 def links_work() -> bool:
@@ -37,7 +37,10 @@ def links_work() -> bool:
 
 
 def server_settings(place: PrivateCopy, settings: Mapping[str, Any]) -> dict[str, str]:
-    """Return the server's settings for these sites. If no site shows gets by the hash index, the index is off."""
+    """Return the server's settings for these sites.
+
+    If no site records gets through the adaptive hash index, this index is off.
+    """
     asked = dict(place.lesson.settings(place.build))
     if "innodb_adaptive_hash_index" in asked and not any(site.get("hash_index") for site in settings["site"]):
         asked["innodb_adaptive_hash_index"] = "OFF"

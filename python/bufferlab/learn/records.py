@@ -15,9 +15,9 @@ from bufferlab.results.trace_words import page_trace_words
 _OFF: Mapping[str, float] = {
     "get": 0.001, "get_if_in_pool": 0.001, "read": 0.001, "create": 0.01, "evict": 0.002, "write": 0.002,
 }  # fmt: skip
-"""The largest relative difference between a recorded and a counted number, by kind; in trials all were equal."""
+"""Kind -> the largest relative difference between the recorded and the counted number; in trials all were equal."""
 _LOST: Mapping[str, float] = {"get_if_in_pool": 0.005}
-"""The fraction of gets that the server's counter may miss.
+"""Kind -> the fraction of accesses that the server's counter may miss.
 
 MySQL before 9 raises its counter without a lock, so simultaneous increments get lost (0.19 % of three sessions' gets on
 an idle host of two processors).
@@ -31,14 +31,14 @@ class Compared:
     window: str
     kind: str
     recorded: int
-    """The accesses recorded between our two sessions at the window's edges."""
+    """The accesses recorded in the window, without those of bufferlab's sessions that query the server at its edges."""
     recorded_at_most: int
-    """The same, plus the accesses of these two sessions."""
+    """The accesses recorded in the window, including those of bufferlab's two sessions at its edges."""
     counted: int
     unlisted: int = 0
-    """The pages in the pool at the beginning that the server did not list.
+    """The pages that were in the pool at the beginning, but that the server did not list.
 
-    Their creation looks like that of a new page.
+    If such a page is created again, the trace treats it as a new page.
     """
 
     @property
@@ -77,11 +77,12 @@ class Records:
         return self.records[int(first) : int(end)]
 
     def counted(self, records: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-        """Return those of the records that the server counts."""
+        """Return the records whose accesses the server counts."""
         return records[~np.isin(records["site"], self.uncounted)]
 
     def victims(self, sites: Sequence[Mapping[str, Any]], edges: Sequence[tuple[str, Edge]]) -> set[int]:
-        """Return the numbers of the eviction sites that were executed by a load without DROP."""
+        """Return the numbers of the eviction sites that executed under a load without DROP: these make room for
+        pages."""
         before, after = edges[0][1], edges[2][1]
         passed = np.unique(self.between(before.begun_ns, after.ended_ns)["site"])
         return {int(number) for number in passed if sites[int(number)]["kinds"] == ["evict"]}

@@ -1,8 +1,8 @@
-"""Finds the register that holds a page's address if names do not show it: its page must always be resident.
+"""Finds, by trial, the register that holds a page's address: the page at the address must always be in the pool.
 
-A compiler may keep a value in any register. The core lists instructions around a site, and the registers that surely
-hold an address there. Each is tried for a moment. Its instruction must be executed as often as the site, and the pages
-at its addresses must be in the server's list of resident pages.
+A compiler may keep a value in any register, and function names do not show which. The core lists instructions around a
+site, and the registers that surely hold an address there. Each pair of both is tried for a moment. Its instruction must
+be executed as often as the site, and the pages at its addresses must be in the server's list of resident pages.
 """
 
 from __future__ import annotations
@@ -21,9 +21,13 @@ from bufferlab.learn.private_copy import PrivateCopy
 _STATEMENTS = 120
 _LEAST_RECORDS = 20
 _FREED, _LEAST_FREED = ["get_if_in_pool"], 5
-"""The access kinds of a site that frees pages, which a load executes rarely; and the least number of its records."""
+"""The access kinds of a site that frees pages; and the least number of records for it, because a load rarely frees
+pages."""
 _RESIDENT = 0.97
-"""The least fraction of records whose page is listed before or after the load; other registers match by chance."""
+"""At least this fraction of records must have a page that the server lists before or after the load.
+
+Wrong registers match only by chance.
+"""
 REGISTERS = ("di", "si", "ax", "bx", "cx", "dx", "r8", "r9", "r10", "r11", "r12", "r13", "r14", "r15")
 """The registers that may hold a page's number itself, if a page is identified by one number."""
 _AS_OFTEN = 0.002
@@ -33,13 +37,13 @@ _AS_OFTEN = 0.002
 class _Try(NamedTuple):
     """An instruction and a register to try.
 
-    `rank` is lower for the site itself, and for registers that calls preserve.
+    Tries with a lower `rank` are preferred: those at the site itself, and those of registers that calls preserve.
     """
 
     site: int
     rank: tuple[int, int]
     is_named: bool
-    """Whether a register holds the page; if not, only the executions of the instruction are counted."""
+    """Whether the try records a register; if not, only the executions of its instruction are counted."""
     settings: dict[str, Any]
 
 
@@ -71,7 +75,10 @@ def found(place: PrivateCopy, settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _rounds(settings: Mapping[str, Any]) -> list[list[_Try]]:
-    """Return the tries of each round: one register for each instruction. The site itself is in every round."""
+    """Return the tries of each round of recording: one register for each instruction.
+
+    Every round includes the site itself.
+    """
     rounds: list[list[_Try]] = []
     for number, site in enumerate(settings["site"]):
         places = {one["offset"]: one for one in site.get("tries", ())} if candidates.is_unknown(site) else {}
@@ -81,7 +88,7 @@ def _rounds(settings: Mapping[str, Any]) -> list[list[_Try]]:
         for rank, (offset, one) in enumerate(places.items()):
             pages = [_by_address(site, register) for register in one["registers"]]
             if rank == 0 and _has_one_number(site):
-                # A page that is identified by one number may be in a register itself. Trying that needs no address.
+                # If one number identifies a page, a register may hold this number itself instead of an address.
                 pages += [[f"%{register}"] for register in REGISTERS]
             for turn in range(max(len(pages), 1)):
                 if turn == len(rounds):
@@ -124,7 +131,8 @@ def _tried(
         pages |= _resident(place, server)
         records = recording.recorded(spool, trace, tried)
     hits: dict[int, list[bool]] = defaultdict(list)
-    # A freed page need not be in the pool. Tablespace 0 does not count: small numbers look like its pages.
+    # A freed page need not be in the pool, so its tablespace is checked. Tablespace 0 does not count, because small
+    # numbers look like its pages.
     anywhere = [each["kinds"] == _FREED for each in sites]
     spaces = {page[0] for page in pages}
     for site, page in zip(records.records["site"].tolist(), records.pages(records.records), strict=True):

@@ -1,6 +1,6 @@
 """Runs the load with which a build is learnt, and reads the server's counters and resident pages at windows' edges.
 
-Measuring windows begin and end while no session works.
+Windows begin and end at moments when no session works.
 """
 
 from __future__ import annotations
@@ -31,19 +31,23 @@ class Listed:
     """The time just after the answer."""
     pages: frozenset[Page]
     objects: frozenset[int] | None
-    """The numbers of the existing objects; None if evictions of dropped objects' pages are recorded like others."""
+    """The numbers of the existing tables and indexes; None if evictions of dropped objects' pages are recorded like
+    others."""
     nameless: int = 0
-    """The number of other pages in the pool that the list does not identify."""
+    """The number of further pages in the pool, which the list does not identify."""
 
 
 @dataclass(frozen=True)
 class Edge:
-    """A moment at which no session worked, with the counters (and pages) that our session read then."""
+    """A moment at which no session worked, with the counters (and pages) that bufferlab's session read then."""
 
     begun_ns: int
     """The earliest time, on the monotonic clock, to which the counters may belong."""
     ended_ns: int
-    """The latest such time. From PostgreSQL 15 on both are equal: a session publishes its counts on request."""
+    """The latest time to which the counters may belong.
+
+    From PostgreSQL 15 on it equals `begun_ns`, because a session publishes its counts on request.
+    """
     counted: Counted
     listed: Listed | None = None
     """The resident pages; None if they were not queried."""

@@ -1,7 +1,7 @@
 """Compares recorded page changes and page writes with the server's counters and with each other (PostgreSQL).
 
-No counter shows that every change was recorded, but writes and evictions show it: the server writes only pages that
-were changed since their last write, and evicts no changed page before it wrote the page.
+The server has no counter of changes. Writes and evictions show whether all changes were recorded: the server writes
+only pages that were changed since their last write, and writes a changed page before it evicts the page.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from bufferlab.traces.changed_pages import BY_CHANGE
 _UNKNOWN = 0.002
 """The largest fraction of writes whose page is unchanged according to the trace, and of evictions of changed pages.
 
-A hint is recorded before it makes its page dirty. If another process writes the page between the two, the trace has a
-clean page that the server has as dirty: 1 of 46,597 writes of a run of TPC-C.
+A hint is recorded before it makes its page dirty. If another process writes the page in between, the page is clean in
+the trace but dirty in the server. In a run of TPC-C this happened to 1 of 46,597 writes.
 """
 _LEAST = 100
-"""The minimum numbers of writes, of further changes and of further hints; with fewer, nothing is proved."""
+"""The minimum number of writes, of changes to changed pages, and of hints on them; with fewer, nothing is proved."""
 
 
 @dataclass
@@ -36,7 +36,8 @@ class Written:
 
     compared: list[Compared] = field(default_factory=list)
     of_checkpoints_alone: bool = False
-    """Whether `compared` has only the writes of checkpoints, because the server counts others together with growth."""
+    """Whether `compared` has only the writes of checkpoints, because the server's count of other writes includes pages
+    that extend files."""
     writes: int = 0
     """The recorded writes, from the server's start on."""
     writes_of_unchanged: int = 0
@@ -44,7 +45,10 @@ class Written:
     evictions_of_changed: int = 0
     """Evictions of pages that were changed since their last write, according to the trace."""
     changed_again: int = 0
-    """Changes of pages that were changed already: a site only on the path of the first change has none."""
+    """Changes of pages that were already changed.
+
+    A wrong site, on the path of a page's first change only, records none.
+    """
     hinted_again: int = 0
     """Hints in pages that were changed or had a hint already."""
     wrong: list[str] = field(default_factory=list)
@@ -80,7 +84,7 @@ def written(records: Records, edges: Sequence[tuple[str, Edge]], lesson: Lesson,
 
 
 def _follow(records: Records, edges: Sequence[tuple[str, Edge]], found: Written) -> None:
-    """Follow which pages are changed, from the server's start to the last edge."""
+    """Track which pages are changed and not yet written, from the server's start to the last edge."""
     rows = of_kinds(records.between(0, edges[-1][1].begun_ns), ("dirty", "write", "evict"))
     dirty, write = (page_trace_words().kinds.index(kind) for kind in ("dirty", "write"))
     changed: set[Page] = set()

@@ -43,7 +43,8 @@ _SLACK_S = 60.0
 _LISTS = 1 + len(constants.LIST_AT_SHARES)
 _CHECKPOINTS = ("checkpoints_timed", "checkpoints_requested")
 _LEAST_CHECKPOINTS = 2
-"""The fewest checkpoints of a look at PostgreSQL that has a whole cycle from one checkpoint to the next."""
+"""The fewest checkpoints in an observation of PostgreSQL that includes a whole cycle from one checkpoint to the
+next."""
 _COUNTS_CREATIONS = 15
 """The last version of PostgreSQL that counts pages added to a relation as read (engines/postgres/look.py)."""
 
@@ -54,7 +55,8 @@ _ENDED_EARLY: Mapping[Ended, NotTold] = {
     ),
     "rate": NotTold("it came to more events than --max-cpu allows before a second was seen", "a larger --max-cpu"),
 }
-"""Why an attachment that ended early has no answer, by the kind of its end, the most serious first."""
+"""For each way in which an attachment may end early, the reason why an answer is missing; the most serious one
+first."""
 
 Answer = Callable[
     [Sequence[Recorded], PoolFacts, Counted, Sequence[int], Sequence[int] | None], tuple[SizeEstimate, ...]
@@ -90,7 +92,7 @@ class Ready:
     """The reason why no recorder will be attached; None if one will be."""
     pace: Pace
     inside: str
-    """Words on the cost and the times of querying which pages the pool holds; "" if this is not queried."""
+    """Words on when bufferlab queries which pages the pool holds, and on the cost of that; "" if it does not."""
 
 
 @dataclass(frozen=True)
@@ -127,13 +129,14 @@ class Advice:
 
     @property
     def reads_are(self) -> Literal["asked of the system", "device reads"]:
-        """The meaning of a pool read: a device read if InnoDB bypasses the page cache, else one from the system."""
+        """Whether pool reads are device reads (InnoDB with direct I/O), or requests to the system that its page cache
+        may serve."""
         is_direct = "DIRECT" in self.seen.facts.settings.get("innodb_flush_method", "").upper()
         return "device reads" if is_direct else "asked of the system"
 
     @property
     def not_looked_at(self) -> tuple[NotTold, ...]:
-        """The other work of the server that is unknown, so that its rules were not applied."""
+        """The kinds of other work of the server that could not be queried, so that they are not among the doubts."""
         return self.seen.inside.confounds_not_told
 
     @property
@@ -162,9 +165,9 @@ def prepare(
 ) -> Ready:
     """Observe the server for a few seconds without recorders, and return the plan of the tiers.
 
-    Raises SpecError if options allow no answer, a tier would cost too much, or the tier `full` lacks a model of the
-    server or its probe sites. Raises EnvironmentLackingError if the server cannot be observed, found on this host, or
-    recorded. Tests replace `clock`, `sleep` and `server_pid`.
+    Raises SpecError if the options allow no answer, if a tier would cost too much, or if the tier `full` has no model
+    or no probe sites for the server. Raises EnvironmentLackingError if the server cannot be observed, found on this
+    host, or recorded. Tests replace `clock`, `sleep` and `server_pid`.
     """
     try:
         facts = session.facts()
@@ -201,7 +204,7 @@ def prepare(
 
 
 def _evictions_per_s(rows: Sequence[SampledRow]) -> float:
-    """Return the evictions per second of a full pool: as many as pages are read or created."""
+    """Return the evictions per second of a full pool. They equal the pages read or created."""
     pages = sum(row.counts.get("pages_read", 0.0) + row.counts.get("pages_created", 0.0) for row in rows)
     return pages / (sum(row.seconds for row in rows) or 1.0)
 
@@ -223,7 +226,7 @@ def _require_model(facts: Facts, manager: BufferManager | None, settings: Mappin
 
 
 def _model_of(facts: Facts) -> BufferManager | None:
-    """Return the model of a server's buffer manager; None without one."""
+    """Return the model of a server's buffer manager; None if there is none."""
     from bufferlab.models.predict import of_server  # Import late: `observe` needs no models.
 
     return of_server(_server_of(facts))
@@ -291,7 +294,7 @@ def advise(
     held: list[pool_contents.Page] = []
 
     def before_full() -> None:
-        # If the server refuses, or its answer cannot be read, the estimate is made without the pool's pages.
+        # If the server refuses the query, or its answer cannot be read, estimate without knowing the pool's pages.
         with suppress(Refused, Lost, *MISFITS):
             found = pool_contents.pages(ready.session.query, facts, look_inside=ready.asked.look_inside)
             held.extend([] if isinstance(found, NotTold) else found)
@@ -321,15 +324,15 @@ def advise(
 
 
 def _lists_buffers(facts: Facts, asked: Asked) -> bool:
-    """Return whether to query which page each buffer holds while the server's calls are followed.
+    """Return whether to query which page each buffer holds, while the recorder follows the server's system calls.
 
-    PostgreSQL is queried, unless that costs too much.
+    Only PostgreSQL is queried, and only if that is cheap enough.
     """
     return facts.flavour == "postgres" and bool(pool_contents.cost(facts, look_inside=asked.look_inside))
 
 
 def _inside(facts: Facts, asked: Asked, *, is_full: bool) -> str:
-    """Return words on the cost and the times of querying which pages the pool holds; "" if this is not queried."""
+    """Return words on when bufferlab queries which pages the pool holds, and on the cost of that; "" if it does not."""
     at_end = pool_contents.cost(facts, look_inside=False)
     before = pool_contents.cost(facts, look_inside=asked.look_inside) if is_full else ""
     meanwhile = pool_contents.cost(facts, look_inside=asked.look_inside) if _lists_buffers(facts, asked) else ""
@@ -450,7 +453,8 @@ def count(rows: Sequence[SampledRow]) -> Counted:
     unit: Literal["transaction", "statement"] = "transaction" if sums["transactions"] else "statement"
     reads = max(0.0, sums["pages_read"])
     written = [row.counts["pages_written"] for row in rows if "pages_written" in row.counts]
-    # A checkpoint of PostgreSQL writes what became dirty since the last one: without a whole cycle no rate is typical.
+    # A checkpoint of PostgreSQL writes the pages that became dirty since the last one. So a window without a whole
+    # cycle has no typical rate of writes.
     checkpoints = [row.counts[name] for row in rows for name in _CHECKPOINTS if name in row.counts]
     has_cycle = not checkpoints or sum(checkpoints) >= _LEAST_CHECKPOINTS
     writes = max(0.0, sum(written)) if rows and len(written) == len(rows) and has_cycle else None

@@ -22,7 +22,8 @@ from bufferlab.units import format_bytes, format_duration, format_percent
 
 _CANNOT = "cannot say"
 _LITTLE = 0.01
-"""If less than this fraction of the bytes read went into other memory than the pool's, the limits do not mention it."""
+"""Reads into memory outside the pool are mentioned among the limits only if they are at least this fraction of the
+bytes read."""
 _HEADS = ("Pool", "Reads/s", "95 % bounds", "Change", "Reading, ms/s", "Writes/s", "Of the present", "Tier")
 _NUMBERS = (
     "Pool",
@@ -37,7 +38,7 @@ _NUMBERS = (
     "Tier",
     "Why not",
 )
-"""The column headers of the table for readers, and of the one for programs."""
+"""The column headers of two tables of sizes: the one for readers, and the one for programs."""
 
 
 def as_report(advice: Advice, *, is_interrupted: bool = False) -> Report:
@@ -64,7 +65,7 @@ def as_report(advice: Advice, *, is_interrupted: bool = False) -> Report:
 
 
 def _asked(advice: Advice) -> str:
-    """Return in words which sizes were judged: larger, smaller, or both."""
+    """Return in words which sizes the user asked about: larger, smaller, or both."""
     smaller = any(one.pool_size_bytes < advice.present_bytes for one in advice.others)
     larger = any(one.pool_size_bytes > advice.present_bytes for one in advice.others)
     return " or ".join(word for word, is_one in (("a larger", larger), ("a smaller", smaller)) if is_one) or "another"
@@ -177,7 +178,7 @@ def _numbers(one: SizeEstimate, advice: Advice) -> tuple[str, ...]:
 
 
 def _at_least(value: float | None) -> str:
-    """Return a lower bound as text, rounded down as in the sentence; "" without one."""
+    """Return a lower bound as text, rounded down as in the answer's sentence; "" without a bound."""
     return "" if value is None else sentence.few_digits(value, math.floor)
 
 
@@ -194,7 +195,7 @@ def _number_or_nothing(value: float | None) -> str:
 
 
 def _change(one: SizeEstimate, advice: Advice) -> str:
-    """Return the cell with a size's reads per second minus the present ones."""
+    """Return the table cell with the difference between a size's reads per second and the present ones."""
     present = advice.now.reads_per_s
     if one.reads_per_s is None or present is None or one.pool_size_bytes == advice.present_bytes:
         return words.NOTHING
@@ -280,7 +281,7 @@ def _sections(advice: Advice) -> tuple[Section, ...]:
         "than the recording takes."
     )
     told = (Section("cost", "What it cost", intro, (attached, measured)),) if rows else ()
-    # A terminal does not show the sections on the server's inside, because the answer would scroll out of sight.
+    # A terminal does not show the sections on findings inside the server, because the answer would scroll out of sight.
     return (*told, *(replace(one, blocks=tuple(map(_page_only, one.blocks))) for one in inside_sections(advice.seen)))
 
 
@@ -361,7 +362,8 @@ def _is_judged_smaller(one: SizeEstimate, advice: Advice) -> bool:
 
 
 def _widened(advice: Advice) -> list[str]:
-    """Return sentences on why bounds of smaller pools are wider: method errors, a late purge, and other speeds."""
+    """Return sentences that say why the bounds of smaller pools are wide: the method's error, a late purge, other
+    speeds."""
 
     def shares(of: Callable[[SizeEstimate], float | None]) -> str:
         told = [(one, share) for one in advice.others if (share := of(one)) is not None]
@@ -390,9 +392,9 @@ def _widened(advice: Advice) -> list[str]:
 
 
 def _waiting(advice: Advice) -> list[str]:
-    """Return the sentence on the time spent reading at each size whose reads are known; [] without such a size.
+    """Return the sentence on the time spent reading at each size whose reads are known; [] if no size has known reads.
 
-    It is computed for the read times of a fast and of a slow SSD.
+    The time is computed for the read times of a fast and of a slow SSD.
     """
     low, high = sentence.READ_MS
     told = [one for one in advice.sizes if one.cannot_say is None and one.reads_per_s is not None]
@@ -418,7 +420,7 @@ def _page_cache(advice: Advice) -> str:
 
 
 def _refusals(advice: Advice) -> list[str]:
-    """Return a sentence for each reason that prevents judging, with the sizes that it concerns."""
+    """Return a sentence for each reason why sizes were not judged, with the sizes to which it applies."""
     sizes: dict[str, list[str]] = {}
     for one in advice.others:
         if one.cannot_say:

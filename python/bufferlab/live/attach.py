@@ -1,11 +1,12 @@
 """Attaches and detaches recorders by a plan of stages, while an observation samples the server once a second.
 
-`Attachments` is the observation's listener, and may request its end. A tier begins and ends right after a sample, so
-that the rows between are its window. Between samples it asks the recorder whether it is still attached.
+`Attachments` gets each sample of the observation, and may request its end. A tier is attached and detached right after
+a sample, so that the rows between are the tier's window. Between samples it asks the recorder whether it is still
+attached.
 
-The free memory limits the recorder's file and the growth of the pool. It is MemAvailable of the host (proc(5)), and for
-each cgroup above the server its limit minus its use, without file pages that the kernel reclaims first (inactive_file:
-admin-guide/cgroup-v2.rst, cgroup-v1/memory.rst).
+The free memory limits the recorder's file and the pool sizes that fit. It is the least of the host's MemAvailable
+(proc(5)) and, for each cgroup that contains the server, its limit minus its use. Use excludes file pages that the
+kernel reclaims first (inactive_file: admin-guide/cgroup-v2.rst, cgroup-v1/memory.rst).
 """
 
 from __future__ import annotations
@@ -50,12 +51,15 @@ def left(pid: int) -> MemoryLeft | None:
 
 
 def least(meminfo_file: Path, groups: Iterable[tuple[Literal[1, 2], Path]]) -> MemoryLeft | None:
-    """Return the least free memory of the host and the cgroups. `groups` has versions and folders of cgroups."""
+    """Return the smallest free memory among the host and the cgroups.
+
+    `groups` has the version and folder of each cgroup.
+    """
     host_bytes = meminfo.available_bytes(meminfo_file)
     found = [] if host_bytes is None else [MemoryLeft(host_bytes, "host")]
     for version, folder in groups:
         limit, used = _FILES[version]
-        with suppress(OSError, ValueError):  # A cgroup without a limit has "max", and the root has no such file.
+        with suppress(OSError, ValueError):  # A cgroup without a limit has "max"; the root cgroup has no such file.
             kept = int((folder / used).read_text()) - _given_back(folder, _GIVEN_BACK[version])
             found.append(MemoryLeft(max(0, int((folder / limit).read_text()) - max(0, kept)), "cgroup"))
     return min(found, key=lambda one: one.size_bytes, default=None)
@@ -67,14 +71,14 @@ def _given_back(folder: Path, name: str) -> int:
 
 
 _PATIENCE_S = 3.0
-"""The most seconds by which a stage is prolonged if no sample comes."""
+"""If no sample comes, a stage is prolonged by at most this many seconds."""
 _OF_DISK, _OF_MEMORY, _MOST_BYTES = 4, 8, 1 << 30
 """Limits of the recorder's file: a quarter of its disk's free space, an eighth of the free memory, and 1 GiB.
 
-Numbering its pages takes memory of about twice the file's size, which the server needs too.
+Evaluating the file takes memory of about twice its size, on the server's host.
 """
 _UNEVEN_S = 0.3
-"""A row's processor time is ignored if its seconds differ by more than this from the time since the last row."""
+"""A row's processor time is ignored if the row's length and the time since the last row differ by more than this."""
 
 
 class Tracing(Protocol):
@@ -114,7 +118,7 @@ class Attached:
     stops: int
     """The number of probe stops or calls of the server that were recorded during the attachment."""
     attached_s: float
-    """The seconds from attaching to detaching. The recorder's window, in which it knew all frames, is shorter."""
+    """The seconds from attaching to detaching. The window whose rows count may begin later."""
     events: Mapping[str, int]
     """The number of recorded events by kind; docs/page-trace.md lists the kinds."""
 
@@ -127,7 +131,7 @@ class Attachments:
     plans: Mapping[Tier, LivePlan]
     tracing: Tracing
     max_cores: float
-    """The most processors that a tier may use of the server."""
+    """The most processor cores that a tier may take from the server."""
     pace: Pace
     """The lengths of the stages, and the evictions after which `misses` ends."""
     processors: Processors | None
@@ -140,13 +144,13 @@ class Attachments:
     """A function that is called a few times while `misses` is attached; None if the buffers cannot be listed."""
     is_over: bool = False
     is_away: bool = False
-    """Whether the recorder noticed that the server ended."""
+    """Whether the recorder has noticed that the server ended."""
     failed: BufferlabError | None = None
     """The error of a tier that could not be attached or read; None if there was none."""
     attached: list[Attached] = field(default_factory=list)
     seconds: list[Second] = field(default_factory=list)
     _begun_s: float | None = None
-    """When the first stage began, by `clock`; None before the first row."""
+    """The time by `clock` at which the first stage began; None before the first row."""
     _place: int = 0
     _limit: int = 0
     # Infinite until the first row, because the first stage begins after the queries at the observation's beginning.
@@ -161,7 +165,7 @@ class Attachments:
     _is_fresh: bool = False
     """Whether no row has come since the tier was attached."""
     _attached_s: float = 0.0
-    """When the trace was attached, by `clock`."""
+    """The time by `clock` at which the trace was attached."""
 
     def row(self, row: SampledRow, window: LookWindow) -> None:
         """Store the row, and go on to the next stage if this one has ended."""
@@ -263,7 +267,7 @@ class Attachments:
                 limit_bytes=_limit_bytes(Path(tempfile.gettempdir())),
             )
         except BufferlabError as error:
-            # If this error were raised here, the observation would mistake it for the server's refusal.
+            # Do not raise the error here: the observation would treat it as a refusal by the server.
             self.failed, self.is_over = error, True
             if self._file:
                 self._file.close()
@@ -298,9 +302,9 @@ class Attachments:
             self._give_up(found.recorded.tier, attached_s)
 
     def _give_up(self, tier: Tier, attached_s: float) -> None:
-        """Report that a tier had too many events; if it happened before, cancel the tier's remaining windows.
+        """Report that a tier had too many events; if this happened before, cancel the tier's remaining windows.
 
-        One burst of a fifth of a second ends only its window; a second one ends the tier.
+        The first burst ends only its window; a second one ends the tier. A burst of a fifth of a second suffices.
         """
         later = self.planned[self._place + 1 :]
         is_first = sum(one.recorded.tier == tier and one.recorded.ended == "rate" for one in self.attached) == 1

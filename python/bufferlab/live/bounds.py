@@ -1,4 +1,4 @@
-"""Types that all parts of the advice share, the 95 % bounds, and the time slices from which they are computed.
+"""Types that all parts of the advice share, and the computation of 95 % bounds from time slices.
 
 Bounds come from resampling slices (block bootstrap), with the error of the method added. Slices keep dependent events
 together: Künsch, "The jackknife and the bootstrap for general stationary observations", Annals of Statistics 17(3),
@@ -22,7 +22,7 @@ from bufferlab.stats.estimate import quantile_of_t
 from bufferlab.traces.page_trace import number_of
 
 ToldBy = Tier | Literal["counted"]
-"""The tier from which an estimate was made; "counted" if it comes from the server's counters."""
+"""The tier whose records gave an estimate, or "counted" if the server's counters gave it."""
 
 
 @dataclass(frozen=True)
@@ -48,9 +48,9 @@ class PoolFacts:
     pool_size_bytes: int | None = None
     """The pool's bytes as the server reports them; None to compute frames from the page size."""
     by_server: Callable[[int], int] | None = None
-    """A function that returns the frames of a pool of this many bytes, computed as the server does.
+    """A function that returns the number of frames of a pool of the given bytes, computed as the server does.
 
-    None: the frames are proportional to the bytes.
+    If it is None, frames are taken as proportional to the bytes.
     """
 
     def frames(self, pool_size_bytes: int) -> int:
@@ -81,8 +81,8 @@ class Counted:
 class SizeEstimate:
     """The reads per second of a pool of one size, or why they are unknown.
 
-    There are three forms. A value has its bounds. Without a value and a reason, `high` alone means fewer reads than
-    that. A reason may come with `high`: the reads cannot exceed it, because a larger pool reads no more.
+    There are three forms. A value comes with its bounds. `high` without a value and a reason means fewer reads than
+    `high`. A reason may come with `high`: the reads cannot exceed it, because a larger pool reads no more.
     """
 
     pool_size_bytes: int
@@ -93,7 +93,8 @@ class SizeEstimate:
     tier: ToldBy
     cannot_say: NotTold | None = None
     longest_pages: int | None = None
-    """The most added frames for which the window had enough evictions; None except for the tier `misses`."""
+    """The largest number of added frames for which the window had enough evictions; None except for the tier
+    `misses`."""
     own_error: float | None = None
     """The model's relative error in reads at the present size (0.01 is 1 %); None except for the tier `full`."""
     turnovers: float | None = None
@@ -132,7 +133,8 @@ def weights(slices: int) -> Floats:
 
 
 def scatter(slices: int, of: Callable[[Floats], Floats]) -> float:
-    """Return half the width of the 95 % bounds of a statistic; `of` returns the statistic for each row of weights.
+    """Return half the width of the 95 % bounds of a statistic, from resampled slices; `of` computes it for each row of
+    weights.
 
     It is infinite with fewer than two slices, or if most resamples give no finite value.
     """
@@ -147,7 +149,7 @@ def scatter(slices: int, of: Callable[[Floats], Floats]) -> float:
 
 
 def around(value: float, scattered: float, method: float) -> tuple[float, float]:
-    """Return the bounds of a value, from its scatter (as half a width) and the error of the method."""
+    """Return the bounds of a value, from its scatter (half the width of an interval) and the error of the method."""
     half = hypot(scattered, method)
     return max(0.0, value - half), value + half
 

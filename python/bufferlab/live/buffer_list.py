@@ -1,7 +1,8 @@
-"""Lists PostgreSQL's buffers through pg_buffercache, so that the recorder knows frames that no call has shown yet.
+"""Lists PostgreSQL's buffers through pg_buffercache, so that the recorder knows the pages of frames that no recorded
+call has filled.
 
-Rows of the view number buffers, and name pages by relation. Calls name pages by device and inode of a segment's file,
-so this module translates. The recorder finds out where in memory buffer 0 is (frames/names.rs).
+The view identifies pages by relation, and system calls identify them by device and inode of a segment's file. So this
+module translates relations to files. The recorder finds out where in memory buffer 0 is (frames/names.rs).
 """
 
 from __future__ import annotations

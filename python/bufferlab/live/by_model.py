@@ -1,9 +1,10 @@
 """Estimates the reads of smaller and larger pools: a model of the server replays all accesses at each size.
 
-Windows are replayed one after another without a gap, so the first pages of the next window are missed a little too
-often. A pool begins with the pages that the server lists (`resident`), else empty. If a pool of the server's own size
-begins with them, its reads count at once; other pools count after one turnover. An estimate is the model's reads at a
-size, multiplied by the server's counted reads per read of the model at the server's own size. All functions are pure.
+Windows are replayed one after another, without the pauses between them, so the model misses slightly too often at the
+beginning of a window. A pool begins with the pages that the server lists (`resident`), else empty. A pool of the
+server's own size that begins with these pages is warm, so its reads count at once. Reads in other pools count after one
+turnover. An estimate is the model's reads at a size, multiplied by the server's counted reads per read of the model at
+the server's own size. All functions are pure.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ class _Did:
     brought_in: Floats
 
     def first_counted(self, frames: int, turnovers: float) -> int:
-        """Return the first slice after the pool has turned over `turnovers` times; 0 for zero turnovers."""
+        """Return the number of the first time slice after `turnovers` turnovers of the pool; 0 for zero turnovers."""
         if turnovers == 0:
             return 0
         return int(np.searchsorted(np.cumsum(self.brought_in), turnovers * frames)) + 1
@@ -67,7 +68,8 @@ class Played:
 
     columns: Columns
     prefix: int
-    """The number of rows at the beginning that fill the pool with the pages that the server held."""
+    """The number of artificial rows at the beginning, which fill the pool with the pages that the server's pool
+    held."""
     ends: NDArray[np.intp]
     """The index of the first row after each time slice."""
     cut: Cut
@@ -81,10 +83,11 @@ class Played:
         return len(self.columns["page"]) - self.prefix
 
     def with_late_purge(self, late_rows: int) -> Played:
-        """Return the accesses as if purge got each changed page once more, `late_rows` rows later.
+        """Return the accesses with one more get of each changed page, `late_rows` rows after the change, as if by a
+        late purge.
 
-        The trace does not mark changes that purge made itself, so these are repeated too. The result has more accesses
-        than purge makes.
+        The trace does not mark the changes by purge itself, so these are repeated too, and the result has too many
+        accesses.
         """
         is_change = (self.columns["kind"] == number_of("get")) & np.isin(self.columns["latch"], _EXCLUSIVE)
         changed = np.flatnonzero(is_change[: max(0, len(is_change) - late_rows)])
@@ -101,7 +104,7 @@ def played(windows: Sequence[Recorded], pool: PoolFacts, resident: Sequence[int]
     """Return the windows as one sequence of accesses. An object must have the same number in all windows.
 
     `live_trace.with_one_numbering` gives it that number. `resident` has the pages of the pool as `object << 32 |
-    page_in_object`, in the order of eviction. A page is repeated once for each use that the pool remembers.
+    page_in_object`, in the order of eviction. For PostgreSQL it repeats each page once per count of its usage count.
     """
     found = cut(windows)
     keys = [one.object.astype(np.uint64) << np.uint64(32) | one.page_in_object for one in windows]
@@ -136,7 +139,7 @@ def played(windows: Sequence[Recorded], pool: PoolFacts, resident: Sequence[int]
 def _prefix(page: NDArray[np.uint32], engine: str) -> Columns:
     """Return accesses that bring these pages into an empty pool in their order.
 
-    For InnoDB they are creations, which put a page at the head of the list; reads would put it into the middle.
+    For InnoDB they are creations, which insert a page at the head of the LRU list; reads would insert it in the middle.
     """
     count = len(page)
     return {
@@ -200,9 +203,9 @@ class ByModel:
         return self.did(self.pool.pool_pages)
 
     def did(self, frames: int, time: float = 1.0, late_rows: int = 0) -> _Did:
-        """Return the model's counts with `frames` frames, if everything took `time` times as long.
+        """Return the model's counts with `frames` frames, with all times in the trace multiplied by `time`.
 
-        With `late_rows` purge gets each changed page once more, that many rows later (`Played.with_late_purge`).
+        If `late_rows` is not 0, purge is assumed to be that many rows late (`Played.with_late_purge`).
         """
         settings = self.manager.settings(self.seen, Pool(frames, self.settings))
         one = self.played.with_late_purge(late_rows) if late_rows else self.played
@@ -227,7 +230,8 @@ class ByModel:
         return {name: self.pool.settings.get(name, value) for name, value in defaults.items()}
 
     def first_counted(self, did: _Did, frames: int) -> int:
-        """Return the first slice in which the reads of a pool of `frames` frames count, because it is warm."""
+        """Return the number of the first time slice in which a pool of `frames` frames is warm, so that its reads
+        count."""
         if self.has_resident and frames == self.pool.pool_pages:
             return 0
         is_partly_warm = self.has_resident and frames < self.pool.pool_pages
@@ -235,7 +239,8 @@ class ByModel:
 
     @cached_property
     def own_error(self) -> float | None:
-        """Return the model's relative error at the server's present size; None without reads, or with too few slices.
+        """Return the model's relative error at the server's present size; None if reads are missing, or slices are too
+        few.
 
         An error of at most FEW_READS reads counts as 0.
         """
@@ -268,7 +273,8 @@ class ByModel:
         return None
 
     def estimate(self, size_bytes: int) -> SizeEstimate | None:
-        """Return the estimate of a size; None for a larger size that the list of evicted pages should estimate."""
+        """Return the estimate of a size; None for a larger size that must be estimated by the list of evicted pages
+        instead."""
         frames = self.pool.frames(size_bytes)
         is_larger = frames > self.pool.pool_pages
         if self.refused:
@@ -338,8 +344,8 @@ class ByModel:
     def _by_speed(self, frames: int, did: _Did, first: int) -> Mapping[float, _Did]:
         """Return the model's counts by the factor on all times, if reads depend on the load's speed; {} if they do not.
 
-        The factors are those of twice the speed, and of a load that only waits for its reads, at least of half the
-        speed. If such a load reads as much as `SPEED_MOST` allows, it slows down by the ratio of the reads.
+        One factor is 0.5, for twice the speed. The other is for a slow load that only waits for its reads: its time
+        grows in proportion to them, and slowness may raise them by `SPEED_MOST`. This factor is at least 2.
         """
         if self.manager.by_speed(Pool(frames, self.settings)) is None:
             return {}

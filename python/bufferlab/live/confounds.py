@@ -24,7 +24,7 @@ Kind = Literal[
 LONG_S = 60.0
 """An open transaction of at least this many seconds is a finding."""
 LONG_HISTORY = 10_000
-"""A history list of InnoDB of at least this length is a finding. On idle servers of our tests it is below ten."""
+"""An InnoDB history list of at least this length is a finding. On the tests' idle servers it is shorter than ten."""
 _HELD_TRANSACTIONS = 100_000
 _KEPT_BYTES = 1 << 30
 _EFFECT = {
@@ -55,8 +55,8 @@ class Confounds:
 def find(query: Query, flavour: Flavour, *, own_ids: Collection[int] = (), long_s: float = LONG_S) -> Confounds:
     """Query a server for its other work, and return the findings.
 
-    `own_ids` are our connections or processes, except the one that queries. Transactions of at least `long_s` seconds
-    count.
+    `own_ids` are the ids of bufferlab's other connections or processes, which are not findings. Transactions of at
+    least `long_s` seconds count.
     """
     asker = _Asker(query)
     found = _postgres(asker, own_ids, long_s) if flavour == "postgres" else _innodb(asker, flavour, own_ids, long_s)
@@ -64,7 +64,7 @@ def find(query: Query, flavour: Flavour, *, own_ids: Collection[int] = (), long_
 
 
 class _Asker:
-    """The object that runs queries and stores the server's refusals; one missing right is stored once."""
+    """An object that runs queries and stores the server's refusals; a missing privilege is stored only once."""
 
     def __init__(self, query: Query) -> None:
         self.query = query
@@ -81,8 +81,8 @@ class _Asker:
 
 def _innodb(asker: _Asker, flavour: Flavour, own_ids: Collection[int], long_s: float) -> list[Confound]:
     found = []
-    # Without the right PROCESS the server refuses this query, while the list of sessions would silently be only our
-    # own.
+    # Without the privilege PROCESS the server refuses this query. The list of sessions would silently contain only
+    # bufferlab's own.
     old = asker.rows(innodb.transactions(long_s, own_ids))
     sessions = [row for row in asker.rows(innodb.sessions(flavour)) if row["id"] not in own_ids]
     found += [_innodb_session(row) for row in sessions if row["kind"]]

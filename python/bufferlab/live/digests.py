@@ -1,7 +1,8 @@
 """Computes each statement's work in a window, from the server's own table of statements at the window's two ends.
 
-The table is read exactly twice. A statement counts in the window in which it ends. An entry's work is the difference of
-its counts. If an entry was reset or evicted in between, its work is its last counts.
+The table is read exactly twice. A statement counts in the window in which it ends. An entry's work is the difference
+between its counts at the two ends. If the entry was reset or evicted in between, its work is its counts at the second
+end.
 
 Servers replace values in most texts, but not in all. PostgreSQL keeps comments, and keeps utility statements as they
 were sent (pg_stat_statements.c, pgss_ProcessUtility), with passwords and values. So a text is shown only if it begins
@@ -25,9 +26,9 @@ from bufferlab.texts import printable
 Order = Literal["time", "rows", "reads"]
 SHOWN = 20
 _CANDIDATES = 2 * SHOWN
-"""The number of statements whose texts are read, for each sort order.
+"""For each sort order, the number of statements whose texts are read.
 
-It exceeds SHOWN, because some are never shown.
+It exceeds SHOWN, because some statements are never shown.
 """
 _TIMES = ("time", "read_time")
 _NUMBERS = ("calls", "time", "rows_examined", "rows_returned", "hit_pages", "read_pages", "read_time")
@@ -51,7 +52,7 @@ class Snapshot:
 
     entries: Mapping[Key, DigestEntry]
     where: Row
-    """For PostgreSQL the schema and version of pg_stat_statements; otherwise empty."""
+    """For PostgreSQL, the schema and version of the extension pg_stat_statements; otherwise empty."""
     evictions: int | None = None
 
 
@@ -91,7 +92,8 @@ class Digests:
     """The work of statements in the window."""
 
     statements: tuple[DigestStatement, ...]
-    """The shown statements, those with most time first: the largest ones by time, by rows and by reads."""
+    """The statements to show, sorted by time: the largest ones by time, the largest by rows, and the largest by
+    reads."""
     calls: int
     seconds: float
     """The time of all statements, including those that are not shown; `calls` are their calls."""
@@ -189,7 +191,10 @@ def _snapshot(query: Query, flavour: Flavour, where: Row) -> Snapshot | NotTold:
 
 
 def _entries(rows: Iterable[Row], units_per_s: float) -> dict[Key, DigestEntry]:
-    """Return the entries by key. Rows of a schema without an identifier (no right, or a full table) form one entry."""
+    """Return the entries by key.
+
+    Rows of a schema without an identifier (a missing privilege, or a full table) form one entry.
+    """
     sums: dict[Key, dict[str, float]] = {}
     since: dict[Key, str | None] = {}
     for row in rows:
@@ -299,7 +304,8 @@ _LONGEST_CHARACTERS = 1000
 _SHOWN = frozenset(("SELECT", "INSERT", "UPDATE", "DELETE", "REPLACE", "MERGE", "WITH", "VALUES", "TABLE"))
 _TOKEN = re.compile(
     r"(?P<comment>/\*.*?(?:\*/|\Z)|--[^\n]*)"
-    # Whether a backslash escapes a quote depends on a setting. So nothing after a backslash in a literal is shown.
+    # A setting of the server decides whether a backslash escapes a quote. So nothing after a backslash in a literal is
+    # shown.
     r"|(?P<literal>'(?:[^'\\]|'')*(?:'|\\.*|\Z)|\$(?P<tag>[A-Za-z_]\w*|)\$.*?(?:\$(?P=tag)\$|\Z)"
     r"|(?<![\w$`\"])\d+(?:\.\d*)?(?:[eE][+-]?\d+)?)"
     r"|(?P<name>\"(?:[^\"]|\"\")*\"|`(?:[^`]|``)*`|\$\d+)",
@@ -321,7 +327,7 @@ def shown(text: str) -> str | None:
     """
     plain = " ".join(_TOKEN.sub(_kept, text).split())
     first = re.match(r"[\s(]*([A-Za-z]+)", plain)
-    # A comment inside a comment leaves the end of the outer one.
+    # After a nested comment is removed, the outer comment's end is left: do not show such a text.
     if first is None or first[1].upper() not in _SHOWN or "*/" in plain:
         return None
     cut = plain if len(plain) <= _LONGEST_CHARACTERS else plain[:_LONGEST_CHARACTERS] + " ..."

@@ -65,7 +65,7 @@ def _missing(seen: Seen) -> NotTold | None:
 def _unfilled(seen: Seen) -> NotTold | None:
     """Return the reason that the pool is not full, or not known to be full; else None.
 
-    The misses of a pool that is not full are first reads, which any pool has.
+    The misses of a pool that is not full are first reads of pages, which no pool can avoid.
     """
     why = "the pool is not full: its misses are first reads"
     if seen.facts.flavour != "postgres":
@@ -82,8 +82,8 @@ def _unfilled(seen: Seen) -> NotTold | None:
 def _scanned(seen: Seen, begin: DataSize, end: DataSize) -> NotTold | None:
     """Return the reason that an object larger than the pool may have been scanned; else None.
 
-    It may if rings made too large a fraction of the misses, or if as many rows of one table or index were read as the
-    pool can hold.
+    The reason is given if buffer rings caused too large a fraction of the misses, or if as many rows of one table or
+    index were read as the pool can hold.
     """
     totals = seen.window.totals
     if totals.get("ring_pages_read", 0) > constants.SCANNED_SHARE * totals["misses"]:
@@ -102,7 +102,7 @@ def _changed(seen: Seen, begin: DataSize, end: DataSize) -> NotTold | None:
     grown = end.size_bytes - begin.size_bytes
     if -grown > least:
         return NotTold(f"{format_bytes(-grown)} of data were dropped or truncated in the window", "ask again")
-    # Files grow in steps, and new pages may be in free parts of a file. So the smaller of both growths counts.
+    # Files grow in steps, and new pages may use free space within a file. So the smaller of both growths counts.
     created = seen.window.totals.get("pages_created")
     if created is not None:
         grown = min(grown, int(created) * seen.facts.page_size_bytes)

@@ -16,9 +16,9 @@ from bufferlab.models.limits import MOST_HISTORY, MOST_HISTORY_GROWTH, READ_AHEA
 from bufferlab.units import format_bytes, format_percent
 
 FEWEST_GETS_PER_S = 10.0
-"""A server with fewer page gets per second is idle: these gets are only its maintenance."""
+"""A server with fewer page gets per second counts as idle: its own maintenance gets that many pages."""
 MOST_DIRTY = 0.75
-"""The largest dirty fraction of the pool. With more, reads wait for writes."""
+"""The largest fraction of the pool that may be dirty. With more dirty pages, reads wait for writes."""
 MOST_MIX = 0.2
 """The largest relative change of gets per transaction between the window's halves.
 
@@ -55,7 +55,7 @@ def doubts(seen: Seen, *, is_away: bool = False) -> tuple[NotTold, ...]:
 
 
 def idle(rows: Sequence[SampledRow]) -> NotTold | None:
-    """Return the reason that the server did almost nothing, or was never reached; None if it worked."""
+    """Return a reason if the server did almost nothing, or was never reached; None if it worked."""
     seconds, gets = sum(row.seconds for row in rows), _sum(rows, "page_gets")
     if not seconds:
         return NotTold("nothing was seen of the server", "ask again")
@@ -92,7 +92,8 @@ def _stranger(confounds: Sequence[Confound]) -> NotTold | None:
 
 
 def _behind(seen: Seen, rows: Sequence[SampledRow]) -> NotTold | None:
-    """Return the reason that InnoDB's purge lagged, which would be different in another pool; None if it did not."""
+    """Return a reason if InnoDB's purge lagged, because it would lag differently in another pool; None if it did
+    not."""
     lengths = [row.levels["history_list_length"] for row in rows if "history_list_length" in row.levels]
     told = next((one.sentence for one in seen.inside.confounds if one.kind == "history_list"), "")
     if lengths and max(lengths) > MOST_HISTORY:
@@ -120,11 +121,11 @@ def _dirty(rows: Sequence[SampledRow]) -> NotTold | None:
 
 
 def _mixed(seen: Seen, rows: Sequence[SampledRow]) -> NotTold | None:
-    """Return the reason that the halves of the window differ in gets per unit of work.
+    """Return a reason if the two halves of the window differ in gets per unit of work.
 
     Return None if they agree, or if too few units of work were counted.
     """
-    # If the server counts only explicit commits, many transactions are missing, so statements are preferred.
+    # If the server counts only explicit commits, many transactions are not counted, so statements are preferred.
     units = (
         ("transactions", "statements") if seen.facts.transactions == "transaction" else ("statements", "transactions")
     )

@@ -1,6 +1,7 @@
-"""The depth of each read in the list of evicted pages: the added frames with which the page would still be in the pool.
+"""Computes the depth of each read in the list of evicted pages: the number of added frames with which the page would
+still be in the pool.
 
-The list is crates/bufferlab-sim, ghost_list.rs.
+The list is implemented in crates/bufferlab-sim, ghost_list.rs.
 """
 
 from __future__ import annotations
@@ -35,16 +36,19 @@ class Distances:
     second: Floats
     """For each read, its time in seconds since its window began."""
     moved: NDArray[np.bool_]
-    """For each read, whether its page's eviction was not recorded. It is then assumed to be just before the read."""
+    """For each read, whether its page's eviction was not recorded.
+
+    The page then counts as evicted just before the read.
+    """
 
     @property
     def cold(self) -> NDArray[np.bool_]:
-        """Return for each read whether the list lacked its page."""
+        """Return, for each read, whether its page was not in the list."""
         return np.equal(self.depth, 0)
 
     @cached_property
     def longest(self) -> int:
-        """Return the largest number of added frames that can be judged: at enough reads the list was that long."""
+        """Return the largest number of added frames that can be judged: the list was this long at enough reads."""
         least = max(constants.LEAST_READS, int(np.ceil(constants.LONGEST_SHARE * len(self.length))))
         return int(np.sort(self.length)[-least]) if len(self.length) >= least else 0
 

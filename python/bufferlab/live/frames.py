@@ -1,7 +1,10 @@
-"""Follows the system calls by which a server of any build reads and writes pages: a read's buffer is the page's frame.
+"""Follows the system calls with which a server of any build reads and writes pages.
 
-`plan` finds the pool in the server's address space, or refuses. `judge` decides from which row on a record is valid, or
-why it gives no answer. The recorder is crates/bufferlab-probe/src/page_trace/calls.rs.
+The memory address into which a call reads shows the page's frame.
+
+
+`plan` finds the pool in the server's address space, or refuses. `judge` decides from which row on the records count, or
+why they give no answer. The recorder is crates/bufferlab-probe/src/page_trace/calls.rs.
 """
 
 from __future__ import annotations
@@ -30,9 +33,12 @@ Measured on an AMD EPYC under KVM, kernel 6.18 (docs/benchmarks.md).
 OTHER_CALL_US = 0.1
 """The microseconds added to any other system call of the host while calls are recorded."""
 READER_US = 1.5
-"""The processor time of our reader for each recorded call, in microseconds."""
+"""The processor time of bufferlab's reader for each recorded call, in microseconds."""
 MOVED, UNNAMED = 1, 2
-"""Flags of a read (frames.rs): its page seemed to be in another frame; the old page of its frame was unknown."""
+"""Flags of a read (frames.rs).
+
+MOVED: its page seemed to be in another frame. UNNAMED: the previous page of its frame was unknown.
+"""
 _MAPPING = re.compile(r"([0-9a-f]+)-([0-9a-f]+) (\S{4}) \S+ \S+ \d+ *(.*)")
 _ELF_32_BIT = b"\x7fELF\x01"
 """The first bytes of a 32-bit program (elf.h, ELFCLASS32)."""
@@ -53,10 +59,12 @@ class CallPlan:
     regions: tuple[tuple[int, int], ...]
     """(begin, end) of each mapping in the server's address space that may hold the pool."""
     ring_reads: int
-    """A frame that is filled again after fewer reads belongs to a scan's buffer ring; 0 for a server without rings."""
+    """A frame that a session fills again after fewer reads belongs to a scan's buffer ring; 0 for a server without
+    rings."""
     pool_pages: int
     is_shared: bool
-    """Whether the regions also hold other pages: PostgreSQL's shared memory contains pages of its log."""
+    """Whether the regions also hold pages that are not the pool's: PostgreSQL's shared memory contains WAL pages
+    too."""
     tier: Literal["misses"] = "misses"
     stop_us: float = CALL_US
 
@@ -138,7 +146,7 @@ class JudgedFrames:
     """The result of `judge` for a record of calls."""
 
     first: int
-    """The first row that counts: from there on, for nearly every read, the page that its frame held before is known."""
+    """The first row that counts. From there on, the previous page of the frame is known for nearly every read."""
     cannot_say: NotTold | None
     moved: NDArray[np.bool_]
     """For each row from `first` on, whether it is a read of a page whose eviction was not recorded."""
@@ -153,7 +161,8 @@ def judge(
     """
     rows = np.flatnonzero(kinds == read)
     unnamed = (sites[rows] & UNNAMED) != 0
-    # For each read: the number of reads from it on, and how many of these had a frame whose old page was unknown.
+    # For each read: the number of reads from it to the end, and how many of these had a frame whose previous page was
+    # unknown.
     behind = np.arange(len(rows), 0, -1)
     unnamed_behind = np.cumsum(unnamed[::-1])[::-1]
     good = np.flatnonzero(unnamed_behind <= constants.UNNAMED_SHARE * behind)
@@ -170,7 +179,10 @@ def elsewhere_ratio(counts: Mapping[str, Any], page_size_bytes: int) -> float:
 
 
 def _doubt(moved: NDArray[np.bool_], place: int, told: Mapping[str, Any], pool_pages: float) -> NotTold | None:
-    """Return why the reads give no answer, or None. Reads from `place` on count; `moved` has a flag for each read."""
+    """Return the reason why the reads give no answer, or None.
+
+    Reads from index `place` on count; `moved` has a flag for each read.
+    """
     reads, left = len(moved), len(moved) - place
     odd, seen = int(told["frames"]["odd_reads"]), int(told["frames"]["frames"])
     unseen = int(told["left_out_calls"]) + int(told["calls_without_file"])
@@ -186,8 +198,8 @@ def _doubt(moved: NDArray[np.bool_], place: int, told: Mapping[str, Any], pool_p
     if seen < constants.FRAMES_SEEN * pool_pages:
         why = f"reads went into {seen:,} frames of a pool of {pool_pages:,.0f}: too few to tell what leaves it"
         return NotTold(why, "record for longer, or while more of the pool is replaced")
-    # The frame of a page that left unrecorded is empty, so the next read into it does not show an old page either. Many
-    # such pages therefore look like a pool that turns over slowly.
+    # If a page was evicted unrecorded, its frame is empty, so the next read into the frame shows no previous page. Many
+    # such pages look the same as a pool that turns over slowly.
     turns_slowly = left < (1 - constants.FIRST_TURNOVER) * reads
     judged = moved if turns_slowly else moved[place:]
     if judged.sum() > constants.MOVED_SHARE * len(judged):

@@ -1,7 +1,9 @@
-"""Finds the cause of free pages: the pool was never filled, or InnoDB's page cleaner keeps them free; and a remedy.
+"""Finds why pages of the pool are free, and a remedy: the pool was never filled, or InnoDB's page cleaner keeps them
+free.
 
 The cleaner evicts pages until `innodb_lru_scan_depth` of each instance are free (buf0flu.cc, buf_flush_LRU_list_batch):
-once a second on MySQL, and from 10.5 on whenever half of them are left on MariaDB. A read takes its frame from there.
+once a second on MySQL, and on MariaDB from 10.5 on whenever only half of them are left. A read takes its frame from
+this free list.
 """
 
 from __future__ import annotations
@@ -18,15 +20,15 @@ _DEPTH = "innodb_lru_scan_depth"
 _LEAST_DEPTH = 100
 """The least value of innodb_lru_scan_depth (ha_innodb.cc)."""
 _RESERVE = 2
-"""The recommended length of the free list, in multiples of the pages that the busiest second takes.
+"""The recommended length of the free list, as a multiple of the pages taken in the busiest second.
 
-In experiments/scan-depth on MySQL 5.7, 6,400 pages and 128 free ones lasted: a depth of 1,024 read 6 % more, and no
+In experiments/scan-depth on MySQL 5.7, with 6,400 pages, 128 free ones sufficed. A depth of 1,024 read 6 % more, and no
 difference in throughput was resolved.
 """
 _NO_MATTER = 0.01
-"""Below this fraction of the pool, more pages for data change little.
+"""If a lower depth gains less than this fraction of the pool for data, it changes little.
 
-In the cells of docs/advice-accuracy.md 25 % more frames save up to 37 % of the reads, so 1 % more saves about 1.5 %.
+In the trials of docs/advice-accuracy.md 25 % more frames save up to 37 % of the reads, so 1 % more saves about 1.5 %.
 """
 
 
@@ -67,7 +69,7 @@ class Kept:
 
     @property
     def enough(self) -> int:
-        """Return the depth that keeps _RESERVE times as many pages free as the busiest second took.
+        """Return the scan depth that keeps _RESERVE times as many pages free as were taken in the busiest second.
 
         >>> Kept(1024, 1, 900.0, 8192.0, 16384, 130.5).enough
         261
@@ -76,7 +78,7 @@ class Kept:
 
     @property
     def gained_pages(self) -> int:
-        """Return the pages that a depth of `enough` would leave to data; 0 if no more than that are free.
+        """Return the number of free pages that a scan depth of `enough` would give to data; 0 if there are none.
 
         >>> Kept(1024, 1, 900.0, 8192.0, 16384, 130.5).gained_pages
         639

@@ -1,9 +1,9 @@
-"""Finds a server's process on this host in /proc and /sys, and reads its processor time, reads and page cache.
+"""Finds a server's process on this host, and reads its processor time and its reads from /proc and /sys.
 
-Only one file needs a right: /proc/PID/io, which the server's user and root may read. A matching PID is not enough to
-identify the server: the process's program and age must match too, and the identity in its data directory, if there is
-one. The kernel lists a process's PID in each of its PID namespaces, the innermost last (proc(5), NSpid). Servers of
-both families work in their data directory (MySQL: mysqld.cc, my_setwd; PostgreSQL: miscinit.c, ChangeToDataDir).
+Only /proc/PID/io needs a privilege: the server's user and root may read it. A matching PID is not enough to identify
+the server: the process's program and age must match too, and the identity in its data directory, if there is one. The
+kernel lists a process's PID in each of its PID namespaces, the innermost last (proc(5), NSpid). Servers of both
+families work in their data directory (MySQL: mysqld.cc, my_setwd; PostgreSQL: miscinit.c, ChangeToDataDir).
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ _BACKUPS = ("mariabackup", "mariadb-backup", "xtrabackup", "mysqldump", "mariadb
 """The names of programs that copy or dump data. The kernel keeps only 15 characters of a name."""
 _NAME_CHARACTERS = 15
 _CLOCK_S, _LONGEST_START_S = 5.0, 120.0
-"""The limits, in seconds, by which a process's age may be less, or more, than the server's uptime.
+"""A process's age may be less than the server's uptime by the first number of seconds, or more by the second.
 
-A server counts its uptime from some moment of its start.
+The server begins to count its uptime at some moment while it starts.
 """
 _SECTOR_BYTES = 512
 
@@ -53,7 +53,8 @@ class HostReading:
     """The bytes that a device read for the server (read_bytes of /proc/PID/io)."""
     device_write_bytes: int | None
     device: Mapping[str, int] | None
-    """The reads, their time, the writes, and the bytes of both, by all programs, on the device of the server's data."""
+    """The counters of the device with the server's data, by all programs: reads, their time, writes, and the bytes of
+    both."""
     read_bytes_of: Mapping[int, int] = field(default_factory=dict)
     """`read_bytes` of each process of the server, by its PID."""
 
@@ -69,7 +70,7 @@ class HostWork:
     device_read_bytes: int | None
     device_write_bytes: int | None
     page_cache_ratio: float | None
-    """The fraction of the server's read bytes that came from the page cache; 0 with direct I/O."""
+    """The fraction of the bytes read by the server that came from the kernel's page cache; 0 with direct I/O."""
     device: Mapping[str, int] | None
     why: str | None
     """Why some of these values are unknown; None if all are known."""
@@ -90,15 +91,15 @@ def peer_pid(descriptor: int) -> int | None:
 def server_pid(thread: int, uptime_s: float, proc: Path = Path("/proc")) -> int | NotTold:
     """Return the PID of the server's first process on this host, given a thread or process id of the server.
 
-    Another host or a container uses other ids. So the program's name must match, and its age must be about the
-    `uptime_s` that the server reports.
+    The server may be on another host or in a container, where ids differ. So the process must run a server's program,
+    and its age must be about the `uptime_s` that the server reports.
     """
     other = NotTold("the server runs on another host, or in a container")
     try:
         status = dict(line.split(":\t", 1) for line in (proc / f"{thread}/status").read_text().splitlines())
         pid, parent = int(status["Tgid"]), int(status["PPid"])
-        # A child of PostgreSQL's first process keeps its name. The process that starts the server (tini, a shell) may
-        # have the word postgres among its arguments, too.
+        # A child of PostgreSQL's first process runs the same program. Names alone do not suffice, because the process
+        # that starts the server (tini, a shell) may have the word postgres among its arguments.
         if _is_one_of(_POSTGRES, proc, pid) and _program(proc, parent) == _program(proc, pid):
             pid = parent
         age_s = _age_s(proc, pid)
@@ -123,7 +124,7 @@ def read(pid: int, data_directory: str | None, proc: Path = Path("/proc"), sys: 
     for one in (pid, *children(proc, pid)):
         with suppress(OSError, ValueError, IndexError):
             fields = stat_fields(one, proc)
-            # utime and stime; for the first process also cutime and cstime, those of its ended children.
+            # utime and stime; for the first process also cutime and cstime, the times of its ended children.
             processor += sum(int(ticks) for ticks in fields[11 : 15 if one == pid else 13])
             lives = True
         try:
@@ -174,7 +175,8 @@ def device_counters(
     """Return the counters of the block device that holds a server's directory; None if it is unknown.
 
     `directory` is a path as the server sees it. Its process may see other file systems than we do, so the path below
-    the process's root is tried first. A stacked device is counted at its top (Documentation/block/stat.rst).
+    the process's root is tried first. For a stacked device (LVM, RAID), the counters are those of the top device
+    (Documentation/block/stat.rst).
     """
     number = None
     for path in (proc / f"{pid}/root{directory}", Path(directory)):
@@ -198,7 +200,10 @@ def device_counters(
 
 
 def backup_programs(proc: Path = Path("/proc")) -> list[str]:
-    """Return the names of running programs on this host that copy or dump data. Servers do not see all of them."""
+    """Return the names of running programs on this host that copy or dump data.
+
+    A server's list of sessions lacks some.
+    """
     known = {name[:_NAME_CHARACTERS]: name for name in _BACKUPS}
     found = set()
     for pid in processes(proc):
@@ -212,7 +217,7 @@ def backup_programs(proc: Path = Path("/proc")) -> list[str]:
 def children(proc: Path, pid: int) -> Iterator[int]:
     """Yield the PIDs of the children of PostgreSQL's first process; nothing for MySQL and MariaDB.
 
-    They are one process.
+    Those servers are one process each.
     """
     if not _is_one_of(_POSTGRES, proc, pid):
         return
@@ -267,8 +272,8 @@ _BEGINNING_BYTES = 4096
 def find(facts: Facts, peer: int | None, proc: Path = _HOST) -> int | NotTold:
     """Return the PID of the server's first process on this host, or why it is unknown.
 
-    `peer` is the process at the other end of our Unix socket; None over TCP. Over TCP a server is found by a thread's
-    id, its age and its identity. If several servers match in all three, none of them is returned.
+    `peer` is the process at the other end of bufferlab's Unix socket; None over TCP. Over TCP a server is found by a
+    thread's id, its age and its identity. If several servers match in all three, none of them is returned.
     """
     remedy = "run it as root on the server's own host, and name its socket by ?socket=/path"
     found: int | NotTold = NotTold("the server does not tell which of its threads serves us", remedy)
@@ -280,7 +285,7 @@ def find(facts: Facts, peer: int | None, proc: Path = _HOST) -> int | NotTold:
 
 
 def thread_of(facts: Facts, pid: int, proc: Path = _HOST) -> int | None:
-    """Return this host's id of the thread of server `pid` that serves our session; None if unknown."""
+    """Return this host's id of the thread of server `pid` that serves bufferlab's session; None if unknown."""
     if facts.thread is None:
         return None
     numbered = _numbered(facts.thread, proc)
@@ -288,7 +293,7 @@ def thread_of(facts: Facts, pid: int, proc: Path = _HOST) -> int | None:
 
 
 def _the_one(threads: Iterable[int], facts: Facts, proc: Path) -> int | NotTold:
-    """Return the only server process that has one of the threads and matches the server's facts, or the reason."""
+    """Return the PID of the only server process that has one of `threads` and matches `facts`, or why there is none."""
     told = {server_pid(thread, facts.uptime_s, proc) for thread in threads}
     known = {pid: _has_identity(facts, pid, proc) for pid in told if isinstance(pid, int)}
     fitting = [pid for pid in known if known[pid]] or [pid for pid in known if known[pid] is None]
@@ -323,7 +328,7 @@ def _has_identity(facts: Facts, pid: int, proc: Path) -> bool | None:
 
 
 def _beginning(file: Path) -> bytes:
-    """Return the first bytes of a regular file; b"" for others, because the owner of a container chooses the file.
+    """Return the first bytes of a regular file; b"" for other files, because the owner of a container chooses the file.
 
     Raises OSError, also for a symbolic link.
     """

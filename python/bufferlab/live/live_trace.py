@@ -1,9 +1,12 @@
-"""Records the page accesses of an already running server. Only the kernel records; our code does not enter the server.
+"""Records the page accesses of an already running server.
+
+Only the kernel records; bufferlab's code does not enter the server.
+
 
 The tier `misses` follows the server's system calls (frames.py); the tier `full` has probes at the sites of its build.
-`plan` says beforehand where probes will be, or refuses; `attach` attaches them; `recorded` reads the record. If the
-sessions of a server are processes (PostgreSQL), the probes are in its binary file. They would stop a second server of
-the same file too, so such a server is a reason to refuse.
+`plan` returns where the probes will be, or refuses; `attach` attaches them; `recorded` reads the records. If the
+sessions of a server are processes (PostgreSQL), the probes are in its binary file. They would also stop another server
+that runs the same file, so `plan` refuses if there is one.
 """
 
 from __future__ import annotations
@@ -35,7 +38,8 @@ from bufferlab.versions import SERVERS
 Tier = Literal["misses", "full"]
 """The recorded accesses. "misses": reads, creations, evictions and writes of pages; "full": all accesses."""
 Ended = Literal["whole", "rate", "lost", "gone", "stopped", "limit"]
-"""Why a trace ended: as planned; too many stops; records lost; the server ended; the user stopped it; the file full."""
+"""Why a trace ended, in this order: as planned, too many stops, lost records, the server ended, the user stopped it,
+the file was full."""
 
 _OFTEN_US: Mapping[Flavour, float] = {"mysql": 2.0, "mariadb": 2.0, "postgres": 3.0}
 
@@ -43,11 +47,11 @@ _OFTEN_US: Mapping[Flavour, float] = {"mysql": 2.0, "mariadb": 2.0, "postgres": 
 def stop_us(flavour: Flavour, tier: Tier) -> float:
     """Return about how long an event of a tier stops a thread of the server, in microseconds, recording included.
 
-    With `full` an event is a probe's stop. On an AMD EPYC under KVM, kernel 6.18, a stop took 1.0 us in an empty loop
-    if the site gives 4 values, as InnoDB's sites do, and 1.2 us for 10 values, as PostgreSQL's. If the loop read 64 KiB
-    between two stops, a stop took 3.1 to 5.4 us, because the kernel's code had left the caches. On servers it took 1.5
-    to 3 us on MySQL and 2.5 to 4.6 us on PostgreSQL (docs/advice.md). This was measured with a former recorder; a stop
-    of the present one takes 0.70 to 0.76 of that in such loops.
+    With `full`, each event is a thread that stops at a probe. On an AMD EPYC under KVM, kernel 6.18, a stop took 1.0 us
+    in an empty loop if the site gives 4 values, as InnoDB's sites do, and 1.2 us for 10 values, as PostgreSQL's. If the
+    loop read 64 KiB between two stops, a stop took 3.1 to 5.4 us, because the kernel's code had left the caches. On
+    servers it took 1.5 to 3 us on MySQL and 2.5 to 4.6 us on PostgreSQL (docs/advice.md). This was measured with a
+    former recorder; a stop of the present one takes 0.70 to 0.76 of that in such loops.
     """
     return _OFTEN_US[flavour] if tier == "full" else frames.CALL_US
 
@@ -75,7 +79,7 @@ class SitePlan:
     stop_us: float
     """About how long each stop of a thread takes, in microseconds."""
     forks: bool
-    """Whether each session of the server is a process. Probes then stop all processes of the binary."""
+    """Whether each session of the server is a process. Probes then stop all processes that run the binary."""
 
     @property
     def sentence(self) -> str:
@@ -160,7 +164,7 @@ class LiveTrace:
     def told(self) -> dict[str, Any]:
         """Return the recorder's state: state, detached, start_ns, end_ns, events by kind, stops and stops_per_s.
 
-        `other_processes` are other processes of the same binary, which were stopped `other_stops` times.
+        `other_processes` is the number of other processes that run the same binary; these stopped `other_stops` times.
         """
         told: dict[str, Any] = json.loads(self._core.told())
         return told
@@ -172,7 +176,7 @@ class LiveTrace:
     def finish(self) -> dict[str, Any]:
         """Detach, if still attached, and return the final state.
 
-        It has the keys of `told`, with lost, reader_cpu_ns and detach_ns.
+        It has the keys of `told`, and also lost, reader_cpu_ns and detach_ns.
         """
         if self._ended is None:
             self._ended = json.loads(self._core.finish())
@@ -311,8 +315,8 @@ def _columns(records: np.ndarray[Any, Any], start_ns: int) -> tuple[dict[str, ND
         "page": page.astype(np.uint32),
         "kind": np.ascontiguousarray(records["kind"]),
         "latch": np.ascontiguousarray(records["latch"]),
-        # Thread numbers have 16 bits. In hours there may be more sessions; those that share a number are far apart in
-        # time.
+        # Thread numbers have 16 bits. An observation of hours may see more sessions; two that share a number are far
+        # apart in time.
         "thread": (records["thread"] % _THREADS).astype(np.uint16),
         "delta_us": np.minimum(delta_us, np.iinfo(np.uint32).max).astype(np.uint32),
     }
@@ -320,7 +324,10 @@ def _columns(records: np.ndarray[Any, Any], start_ns: int) -> tuple[dict[str, ND
 
 
 def with_one_numbering(windows: Sequence[Recorded]) -> list[Recorded]:
-    """Return windows in which an object has the same number. Each window numbers PostgreSQL's relations by itself."""
+    """Return the windows with objects renumbered, so that each has the same number in all windows.
+
+    Each recorded window numbers PostgreSQL's relations anew.
+    """
     numbers: dict[tuple[int, ...], int] = {}
     for window in windows:
         for name in window.relations:

@@ -40,9 +40,9 @@ class LookCost:
 
     statements: int
     statement_s: float
-    """The time that we waited for our statements, the network included."""
+    """The time that bufferlab waited for the answers to its statements, the network included."""
     processor_s: float | None
-    """The processor seconds that our session's thread or process used on the server.
+    """The processor seconds that the thread or process of bufferlab's session used on the server.
 
     None if they cannot be read from this host.
     """
@@ -50,13 +50,16 @@ class LookCost:
 
     @property
     def core_ratio(self) -> float | None:
-        """The fraction of one core that our session used; null if it is unknown."""
+        """The fraction of one core that bufferlab's session used; null if it is unknown."""
         return None if self.processor_s is None else self.processor_s / max(self.seconds, 1e-9)
 
 
 @dataclass(frozen=True)
 class TwiceThePool:
-    """The most misses of a pool of twice the size once it is filled, if the miss curve has no steps."""
+    """An upper bound of the misses of a pool of twice the size, once this pool is filled.
+
+    It holds if the miss curve is convex.
+    """
 
     pool_size_bytes: int
     """The bytes of twice the present pool."""
@@ -92,7 +95,7 @@ class Seen:
     inside: InsideFindings
     unpublished: Unpublished = field(default_factory=Unpublished)
     twice_the_pool: TwiceThePool | NotTold = UNASKED
-    """The most misses of a pool of twice the size, or why no bound is given."""
+    """The upper bound of the misses of a pool of twice the size, or why there is none."""
 
     def rate(self, name: str) -> float | None:
         """Return a count per second, over the seconds in which it was known."""
@@ -116,7 +119,7 @@ class Seen:
 
     @property
     def per_transaction(self) -> Mapping[str, float | None]:
-        """Each count per transaction, or per explicit commit."""
+        """Each count per transaction, or per explicit commit if only these are counted."""
         return {name: self.per(name, "transactions") for name in self.window.totals}
 
     @property

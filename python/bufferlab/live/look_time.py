@@ -16,10 +16,10 @@ from bufferlab.units import format_duration
 LEAST_MISSES_S = 120.0
 """The least seconds for which `misses` stays attached, because its bounds come from the scatter of time slices."""
 STAGE_S = 0.7
-"""The seconds that a stage takes in addition to its planned ones.
+"""The seconds that a stage takes in addition to its planned time.
 
-It ends with the first sample after them, and attaching, detaching and reading the record take time. Observations of 90
-and 120 s with nine stages took 96 and 128 s on MySQL 5.7.
+A stage ends with the first sample after its planned time, and attaching, detaching and reading the record take time.
+Observations of 90 and 120 s with nine stages took 96 and 128 s on MySQL 5.7.
 """
 EVALUATION_S = 1.0
 EVALUATED_US = 0.5
@@ -28,7 +28,8 @@ EVALUATED_US = 0.5
 On an AMD EPYC with other work the answer took 0.6 s for 0.5 million events, and 1.6 s for 8.6 million.
 """
 _SURE_S = 10.0
-"""The seconds after which this observation's own evictions predict its end better than the rate before it."""
+"""After this many seconds, the rate of evictions in the observation itself predicts its end better than the rate before
+it."""
 
 
 @dataclass(frozen=True)
@@ -36,11 +37,12 @@ class Pace:
     """The quantities from which an observation's time is computed."""
 
     pages_wanted: float
-    """The evictions after which `misses` ends, for the largest size; 0 or less if it takes its whole time."""
+    """The number of evictions after which `misses` ends, enough for the largest size; 0 or less if it takes all of its
+    time."""
     evictions_per_s: float = 0.0
     """The evictions per second before any recorder was attached."""
     events: float = 0.0
-    """The events of `full` that will be recorded and evaluated."""
+    """The predicted number of events of `full` to record and evaluate."""
 
     @property
     def evaluation_s(self) -> float:

@@ -1,8 +1,8 @@
 """Samples a server once a second until the time is over, a signal requests a stop, or the server refuses the account.
 
-Lost sessions are reconnected. `Ends` runs other queries only at the two ends of the observation: on the pool,
-statements, and other work of the server. The pool's contents are queried only at the last end, because that may change
-the pool.
+Lost sessions are reconnected. `Ends` runs further queries only at the beginning and at the end of the observation: on
+the pool, statements, and other work of the server. The pool's contents are queried only at the end, because that may
+change the pool.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ from bufferlab.live.window import LookWindow, SampledRow, ServerEvent
 
 T = TypeVar("T")
 _LONGEST_S = 6.0
-"""The seconds that the queries of one end may take together. After that no more are sent."""
+"""The seconds that all queries at the beginning, or at the end, may take together. After that no more are sent."""
 _AWAY = NotTold("the server was away at the end")
 
 
 class Ends:
-    """The queries at the two ends of an observation. The constructor runs those of the first end."""
+    """The queries at the beginning and end of an observation. The constructor runs those at the beginning."""
 
     def __init__(self, session: Session, facts: Facts, *, look_inside: bool, asks_data: bool) -> None:
         self._session, self._look_inside = session, look_inside
@@ -59,7 +59,7 @@ class Ends:
         self._statements = _told(lambda: digests.start(query, facts.flavour))
 
     def finish(self, facts: Facts, host: HostWork | NotTold, *, is_lost: bool) -> InsideFindings:
-        """Run the queries of the last end, unless the server is unreachable; return the findings of both ends."""
+        """Run the queries at the end, unless the server is unreachable; return the findings of beginning and end."""
         query, first = _within(self._session.query), self._statements
         contents: PoolContents | NotTold = _AWAY
         statements: Digests | NotTold = _AWAY
@@ -85,7 +85,8 @@ class Ends:
         )
 
     def _data_at_both(self, query: Query, facts: Facts) -> tuple[DataSize, DataSize] | NotTold:
-        """Return the size of the data at both ends; query it again now, unless the first answer took long."""
+        """Return the size of the data at the beginning and now; query it again only if the first answer came
+        quickly."""
         first = self._data
         if isinstance(first, NotTold):
             return first
@@ -96,7 +97,7 @@ class Ends:
 
 
 def _within(query: Query) -> Query:
-    """Return a query function that raises Refused after _LONGEST_S seconds, to send a slow server no more."""
+    """Return a query function that sends nothing and raises Refused once _LONGEST_S seconds have passed."""
     until_s = time.monotonic() + _LONGEST_S
 
     def asked(sql: str) -> list[dict[str, Any]]:
@@ -122,7 +123,7 @@ _NAP_SECONDS = 0.1
 _POOL_EVERY_S = 300.0
 """The seconds between queries of the pool's contents.
 
-They change slowly, and InnoDB holds the pool's latch meanwhile.
+The contents change slowly, and InnoDB holds the pool's latch during the query.
 """
 _OUTSIDE = 3
 
@@ -157,9 +158,9 @@ class Observation:
     """Whether the state and the contents of the pool are queried every _POOL_EVERY_S seconds."""
     levels: Mapping[str, float] | None = None
     contents: PoolContents | None = None
-    """The last answer on the pool's contents; `levels` is that on its state.
+    """The last answer to the query of the pool's contents; `levels` is the last answer to the query of its state.
 
-    None before the first, and without an answer.
+    None before the first query, and if the server did not answer.
     """
     _pool_due_s: float = -math.inf
     _processor_s: float | None = None
@@ -241,13 +242,14 @@ class Observation:
         return self.session.look.derive(grown, self.facts)
 
     def _connected(self) -> None:
-        """After each connecting, record the server's identity and counters, and our thread's processor time."""
+        """After each connecting, record the server's identity and counters, and the processor time of its thread for
+        bufferlab's session."""
         self.window.connected(self.clock(), self.facts.identity)
         self._processor_last_s = self._thread_s()
         self._reading = self._read()
 
     def _thread_s(self) -> float | None:
-        """Return the processor time of our session's thread; None if the server is not on this host."""
+        """Return the processor time of the thread of bufferlab's session; None if the server is not on this host."""
         return None if self._thread is None else host_side.thread_processor_s(self._thread)
 
     def _read(self) -> HostReading | None:
@@ -317,15 +319,16 @@ class Observation:
             self._processor_s, self._processor_last_s = (self._processor_s or 0.0) + max(0.0, used_s), now_s
 
     def _begin_own(self) -> None:
-        """Record the work of our session so far, for the quantities from which samples do not subtract it."""
+        """Record the work of bufferlab's session so far, for the counters from which samples do not subtract it."""
         self._own = self.session.told(self.session.look.own_total)
         self._samples_before = self.window.samples
 
     def _subtract_own(self) -> None:
-        """Subtract our session's work evenly from rows and totals, for counts whose samples include that work."""
+        """Subtract the work of bufferlab's session, evenly over the rows, from the counts that include it, and from the
+        totals."""
         window = self.window
-        # Our work also includes three samples' worth outside of rows: the first query, a discarded sample, and the last
-        # query.
+        # The session's work also includes that of three samples outside the rows: the first query, a discarded sample,
+        # and the last query.
         samples = window.samples - self._samples_before + _OUTSIDE
         for name, own in self.session.told(self.session.look.own_total).items():
             if name in window.totals:
@@ -334,7 +337,7 @@ class Observation:
     def _unpublished(self) -> Unpublished:
         """Return the sessions that published nothing in the window, with the most bytes that their processes read."""
         told = self.session.told(self.session.look.unpublished, self.clock() - self.window.begun_s)
-        # The server's PIDs are valid on this host only if the PID of our own session's process is.
+        # The server's PIDs are valid on this host only if the PID of the process of bufferlab's session is.
         if not (told.sessions and told.readers) or isinstance(self._pid, NotTold) or self._thread != self.facts.thread:
             return told
         first, last = self._reading, self._read()

@@ -1,6 +1,6 @@
 """Builds the report of an observation, which every output format draws, and the table of its seconds for CSV.
 
-It also shows the findings inside the server (contents of the pool, statements, other work) and on its host.
+The report also has the findings inside the server (contents of the pool, statements, other work) and on its host.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def as_report(seen: Seen) -> Report:
 
 
 def _panel(seen: Seen) -> Table:
-    """Return the table next to the figure: the known values among those that a DBA looks at first."""
+    """Return the table next to the figure. It has the values that a DBA looks at first, without the unknown ones."""
     rows = tuple(map(Row, panel.figures(seen.rate).items()))
     return Table("main", "While it was seen", (Column("What"), Column("Mean of the look")), rows)
 
@@ -87,7 +87,7 @@ def line(row: SampledRow, transactions: str) -> str:
 
 
 def seconds_table(seen: Seen) -> Table:
-    """Return the table of all rows, each about a second: counts as rates, then levels."""
+    """Return the table of all rows, each about a second long: counts as rates, then gauges."""
     rows = seen.window.rows
     counts = [name for name in TITLES if any(name in row.counts for row in rows)]
     levels = sorted({name for row in rows for name in row.levels})
@@ -222,7 +222,7 @@ def misses_figure(seen: Seen) -> Figure:
 def _figure(seen: Seen, id: str, title: str, y_label: str, names: tuple[str, ...]) -> Figure:
     """Return the figure of rates over time, a line for each name.
 
-    The first of several is wide, as others may cover it.
+    The first line is wide, because others may cover it.
     """
     rows = seen.window.rows
     step = -(-len(rows) // _DRAWN)

@@ -1,6 +1,6 @@
 """Builds the panel of an observation: the values that a DBA looks at first, as means or second by second.
 
-The page shows the means of the whole observation. A terminal shows the panel while it lasts.
+The report has the means of the whole observation. A terminal shows the panel during the observation.
 """
 
 from __future__ import annotations

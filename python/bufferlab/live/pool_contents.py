@@ -4,8 +4,8 @@ The query takes a time that grows with the pool, and meanwhile holds the pool's 
 (PostgreSQL). If that time is long, the user must confirm it first.
 
 Pages are listed in the order in which they will be evicted, so that a model can begin with them. INNODB_BUFFER_PAGE_LRU
-has InnoDB's list from its tail on (i_s.cc, i_s_innodb_fill_buffer_lru). PostgreSQL does not show its clock's hand: its
-pages are ordered by their usage count, and each is repeated once per use.
+has InnoDB's list from its tail on (i_s.cc, i_s_innodb_fill_buffer_lru). PostgreSQL does not show the position of its
+clock sweep. So its pages are ordered by usage count, and each is repeated once per count.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from bufferlab.engines.servers.builds import Flavour
 from bufferlab.engines.servers.look import STATEMENT_SECONDS, Facts, NotTold, Query, Question, Row, ask, integer
 
 LONGEST_S = 0.25
-"""InnoDB's pool is queried without a confirmation if that takes fewer seconds: up to some 16,000 pages."""
+"""InnoDB's pool is queried without the user's confirmation if that takes fewer seconds, so up to about 16,000 pages."""
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ class PoolContents:
 
 
 def foretell(flavour: Flavour, pool_pages: int) -> AskingCost:
-    """Return the predicted cost of the first query since the server's start, which takes longest.
+    """Return the predicted cost of the query, as if it were the first since the server's start, which takes longest.
 
     >>> foretell("mysql", 8192).sentence
     'asking who fills 8,192 pages takes about 0.12 s, in which reads wait for a latch; the answer fills 82 of them'
@@ -125,7 +125,7 @@ def objects_of(rows: Iterable[Row], flavour: Flavour, pool_pages: int, limit: in
 
 
 def _postgres_rows(query: Query, question: Callable[[str], Question]) -> list[dict[str, object]] | NotTold:
-    """Return the rows that answer a query on the schema of pg_buffercache."""
+    """Return the rows of a query that needs the schema of the extension pg_buffercache."""
     place = postgres.pool_place(query)
     return place if isinstance(place, NotTold) else ask(query, question(place))
 
@@ -176,7 +176,7 @@ def _foretold(facts: Facts) -> AskingCost:
 
 
 def keys(found: Sequence[Page], relations: Sequence[tuple[int, ...]]) -> list[int]:
-    """Return pages as 64-bit keys: the object's number in a window in the upper half, the page number in the lower.
+    """Return pages as 64-bit keys. The upper half is the object's number in a window, the lower half the page number.
 
     InnoDB's objects have the same number in all windows. `relations` numbers those of PostgreSQL; others come after
     them.

@@ -56,7 +56,8 @@ def text(
 
 def write(path: Path, content: str) -> None:
     """Replace the file atomically: a reader sees the old or the new content. Raises OSError."""
-    # The collector reads only *.prom, not the temporary file. Waiting for the disk each second would be a load.
+    # The collector reads only *.prom, not the temporary file. The file is not synced, because that would load the disk
+    # each second.
     output_files.write(path, lambda file: file.write(content.encode()), synced=False)
 
 

@@ -18,9 +18,9 @@ from bufferlab.live.look_result import Seen
 from bufferlab.units import format_bytes, format_duration, format_percent
 
 READ_MS = (0.1, 1.0)
-"""The read times of a fast and of a slow SSD in ms, with which untimed misses are judged."""
+"""The read times of a fast and of a slow SSD in ms. They are assumed if the server does not time its reads."""
 LITTLE_RATIO = 0.05
-"""If reads take less than this fraction of statement time, misses are not what slows a server."""
+"""If reads take less than this fraction of the statements' time, the answer says that misses do not slow the server."""
 _WITH_STAT_IO = 16
 """The first version of PostgreSQL that counts reads by their object and context (pg_stat_io)."""
 
@@ -58,7 +58,8 @@ def _slows(seen: Seen) -> str:
 def _untimed(seen: Seen) -> str:
     """Return words on the time that sessions wait for misses if the server does not time its reads.
 
-    It is computed from the mean time of the device's reads, or without that from those of a fast and of a slow SSD.
+    The time is computed from the device's mean read time, or if that is unknown, from those of a fast and of a slow
+    SSD.
     """
     totals, misses_per_s = seen.window.totals, seen.rate("misses") or 0.0
     reads, all_ms = totals.get("device_reads"), totals.get("device_read_ms")
@@ -141,13 +142,14 @@ def _room(seen: Seen) -> str:
 
 
 def kept_free(seen: Seen) -> list[str]:
-    """Return the sentences on the page cleaner's free pages; [] if `observed` has them, or the pages are few."""
+    """Return the sentences on the pages that the page cleaner keeps free; [] if `observed` has them, or the pages are
+    few."""
     told = free_pages.kept(seen)
     return [] if told is None or _room(seen) else [told.sentence]
 
 
 def _twice(seen: Seen) -> str:
-    """Return a sentence on the most misses of a pool of twice the size; "" without a bound."""
+    """Return a sentence on the most misses that a pool of twice the size would have; "" without a bound."""
     told = seen.twice_the_pool
     if isinstance(told, NotTold):
         return ""
@@ -169,7 +171,8 @@ _MOST_LARGER = 2
 _FEW = 0.02
 """If a size reads at most this fraction of the present reads, the sentence says "fewer than" its upper bound."""
 _WORSE = 1.5
-"""If a smaller size reads at least this many times the present reads, the sentence says that it gets worse."""
+"""If a smaller size reads at least this many times the present reads, the sentence says that reads rise from there
+on."""
 _AS_MUCH = 1.1
 """If a smaller size reads at most this many times the present reads, the sentence says "about as much"."""
 _TIMES_FROM = 900.0
@@ -219,7 +222,7 @@ def writes(one: SizeEstimate, advice: Advice) -> str:
     least, most = one.writes_low_per_s, one.writes_high_per_s
     if least is None or most is None:
         return ""
-    # An upper bound that is the present number has its digits, too.
+    # If the upper bound equals the present number, print it with the same digits.
     high = few_digits(most, round if most == advice.now.writes_high_per_s else math.ceil)
     low = high if least == most else few_digits(least, math.floor)
     return f"{low} to {high}" if low != high else high
@@ -244,7 +247,7 @@ def _writes(larger: Sequence[SizeEstimate], advice: Advice) -> str:
 
 
 def _worth(advice: Advice) -> str:
-    """Return a sentence on the most time that fewer reads can save; "" if reads or statements are not timed."""
+    """Return a sentence on how much time fewer reads can save at most; "" if reads or statements are not timed."""
     share = advice.seen.time_ratio
     if share is None:
         return ""
@@ -252,7 +255,8 @@ def _worth(advice: Advice) -> str:
 
 
 def _lead(larger: Sequence[SizeEstimate], advice: Advice) -> str:
-    """Return the first words: the saving in per cent of the size nearest to twice the present one; "" without bounds.
+    """Return the answer's first words: the reads, in per cent, that the size nearest to twice the present one saves; ""
+    if it has no bounds.
 
     Sizes that fit into memory are preferred.
     """
@@ -284,7 +288,7 @@ def change(one: SizeEstimate, advice: Advice) -> str:
     if one.reads_per_s is None:
         return f"at least {max(0, math.floor(100 * (1 - one.high / present)))} % less"
     assert one.low is not None
-    # Rounding to 6 digits first keeps errors of floats from adding a whole per cent.
+    # Round to 6 digits first. Otherwise a floating-point error could add a whole per cent.
     less, least, most = (round(100 * (1 - value / present), 6) for value in (one.reads_per_s, one.high, one.low))
     if least > 0:
         return f"{less:.0f} % less ({math.floor(least)} to {min(100, math.ceil(most))} %)"
@@ -316,7 +320,7 @@ def signed(one: SizeEstimate, advice: Advice) -> str:
     if not present or one.reads_per_s is None or one.low is None or one.high is None:
         return verdict(one, advice)
     most = math.inf if one.pool_size_bytes < advice.present_bytes else 0.0
-    # Rounding to 6 digits first keeps errors of floats from adding a whole per cent.
+    # Round to 6 digits first. Otherwise a floating-point error could add a whole per cent.
     value, low, high = (
         min(most, round(100 * (reads / present - 1), 6)) for reads in (one.reads_per_s, one.low, one.high)
     )
@@ -333,7 +337,7 @@ def _sign(percent: int) -> str:
 def bounds(one: SizeEstimate, advice: Advice) -> str:
     """Return the reads per second of an estimate in words: its bounds, rounded outward ("60 to 95", "fewer than 5").
 
-    Without bounds it is "about" the value.
+    If the estimate has no bounds, the words are "about" and the value.
     """
     if one.reads_per_s is None and one.high is not None:
         return f"fewer than {few_digits(one.high, math.ceil)}"
@@ -355,7 +359,7 @@ def few_digits(value: float, rounded: Callable[[float], int]) -> str:
     if value <= 0:
         return "0"
     place = max(-2, math.floor(math.log10(value)) - (2 if value >= 100 else 1))
-    # Rounding to 6 digits first keeps errors of floats from adding a step.
+    # Round to 6 digits first. Otherwise a floating-point error could add one to the last digit.
     text = f"{10.0**place * rounded(round(value / 10.0**place, 6)):,.{max(0, -place)}f}"
     return text.rstrip("0").rstrip(".") if "." in text else text
 
@@ -383,7 +387,8 @@ def size_words(one: SizeEstimate, advice: Advice) -> str:
 
 
 def _chosen(larger: Sequence[SizeEstimate], advice: Advice) -> list[SizeEstimate]:
-    """Return the larger sizes for the sentence: the one nearest to twice the pool, and the largest that fits.
+    """Return the larger sizes that the sentence names: the one nearest to twice the pool, and the largest that fits
+    into memory.
 
     If twice the pool is the largest, the next larger size comes first. If none fits into memory, only the next larger
     size is returned.

@@ -1,8 +1,9 @@
-"""Finds the program of a server's process: the file that the process runs, even if its path has another file by now.
+"""Finds the program of a server's process: the file that the process runs, even if its path leads to another file by
+now.
 
 The kernel names the file in /proc/PID/exe (proc_pid_exe(5)). If a dynamic loader started the process, the file is the
 one whose code is mapped. A process may see another file system than we do, as in a container. A service of systemd has
-its own mount namespace, in which it may see our files (systemd.exec(5), PrivateTmp); so folders are compared, not
+its own mount namespace, but may see the same files as we do (systemd.exec(5), PrivateTmp). So folders are compared, not
 namespaces.
 """
 
@@ -47,7 +48,7 @@ def of_process(process: Path) -> ServerProgram:
         for code in page_sites.mapped_code(process):
             path = code.path.removesuffix(_DELETED)
             if Path(path).name in PROGRAMS:
-                # If another file has the path by now, root can open the mapping (proc_pid_map_files(5)).
+                # If the path leads to another file by now, root can still open the mapped file (proc_pid_map_files(5)).
                 replaced = process / "map_files" / code.addresses
                 file = Path(f"{process}/root{path}") if path == code.path else replaced
                 return ServerProgram(file, path, _elsewhere(process, path))

@@ -28,7 +28,7 @@ T = TypeVar("T")
 RECONNECT_SECONDS = 5.0
 _REFUSALS = (ServerError, LostError, Refused)
 _BYTES_OF_A_PAGE = 512
-"""The bytes for each page that an answer with the pages of a pool may have, as the clients count them."""
+"""The most bytes per page that the answer to a query of the pool's pages may have, as the clients count them."""
 _MOST_PAGES = 1 << 20
 _ANY_SCHEMA = "any"
 
@@ -61,7 +61,7 @@ def address_of(url: str, family: Family) -> Address:
     except ValueError as error:
         raise EnvironmentLackingError(f"this is not the URL of a server: {error}", None, family.form.example) from error
     schema = unquote(parts.path.removeprefix("/"))
-    # `parse` requires a schema that may hold our tables, so it gets a dummy.
+    # `parse` requires a schema in which bufferlab may create tables, so it gets a dummy.
     address = parse(parts._replace(path=f"/{_ANY_SCHEMA}").geturl(), family.form)
     # A session of PostgreSQL is always in a database; one of MySQL needs no schema.
     return replace(address, url=url, schema=schema or family.system_database or "")
@@ -74,9 +74,9 @@ class Session:
         assert family.look
         self.family, self.look, self.address, self._clock = family, family.look, address, clock
         self.own_statements = 0
-        """The number of our statements that the server has counted, over all connections."""
+        """The number of bufferlab's statements that the server has counted, over all connections."""
         self.own_seconds = 0.0
-        """The seconds that we waited for answers to our statements."""
+        """The seconds that bufferlab waited for answers to its statements."""
         self._connection: Client | None = None
         self._tried_s = clock()
 
@@ -118,7 +118,7 @@ class Session:
 
     @property
     def peer(self) -> int | None:
-        """Return the PID that listens at the other end of our Unix socket; None over TCP."""
+        """Return the PID that listens at the other end of bufferlab's Unix socket; None over TCP."""
         descriptor = self._connection.descriptor if self._connection else None
         return None if descriptor is None else host_side.peer_pid(descriptor)
 

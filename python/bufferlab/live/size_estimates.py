@@ -1,11 +1,14 @@
-"""Estimates the reads per second of each pool size by the suitable tier, or says why it cannot. All functions are pure.
+"""Estimates the reads per second of each pool size from the records of a suitable tier, or returns the reason why not.
+
+All functions are pure.
+
 
 Larger pools are estimated only from reads and evictions, by the list of evicted pages (crates/bufferlab-sim,
 ghost_list.rs). If a page is read again at depth `d` of the list, it would still be in a pool with `d` more frames. The
-list is empty when recording begins. If it lacks a page, the page's depth is beyond the list's length at that moment,
-and otherwise unknown: it is censored. The fraction of reads that remain with more frames is the product-limit estimate
-(Kaplan and Meier: "Nonparametric estimation from incomplete observations", Journal of the American Statistical
-Association 53(282), 1958). So a list that is still short adds no false reads.
+list is empty when recording begins. If it lacks a page, only one fact is known: the page's depth is larger than the
+list's length at that moment. Such a read is censored. The fraction of reads that remain with more frames is the
+product-limit estimate (Kaplan and Meier: "Nonparametric estimation from incomplete observations", Journal of the
+American Statistical Association 53(282), 1958). So a list that is still short adds no false reads.
 
 Reads of any origin count, because read-ahead and prefetches read only pages that are not in the pool, as gets do. A
 creation removes its page from the list without a read. Reads through buffer rings of PostgreSQL remain at any size. The
@@ -48,7 +51,7 @@ def remaining(found: Distances, more: int, weights: Floats) -> Floats:
     """Return the fraction of reads that remain with `more` frames, for each row of weights of the slices.
 
     It is the product-limit estimate over 200 bins of depths up to `more`. A read that is censored within a bin counts
-    as at risk for the part of the bin below its length. In bins of one depth the estimate is exact.
+    as at risk for the part of the bin below the list's length. If each bin is a single depth, the estimate is exact.
     """
     slices = len(found.cut.seconds)
     edges = np.unique(np.linspace(0, more, min(_BINS, more) + 1).astype(np.int64))
@@ -76,7 +79,7 @@ def remaining(found: Distances, more: int, weights: Floats) -> Floats:
 def estimates(
     windows: Sequence[Recorded], pool: PoolFacts, counted: Counted, sizes_bytes: Sequence[int]
 ) -> tuple[SizeEstimate, ...]:
-    """Return the estimate for each size by the list of evicted pages, from windows with reads and evictions."""
+    """Return the estimate for each size by the list of evicted pages; `windows` must contain reads and evictions."""
     found = distances(windows, constants.ring_reads(pool.engine, pool.pool_pages))
     refused = next((one.cannot_say for one in windows if one.cannot_say), None) or _refused(found, counted, pool)
     return tuple(
@@ -105,9 +108,9 @@ def _refused(found: Distances, counted: Counted, pool: PoolFacts) -> NotTold | N
 
 
 def _changing_mix(found: Distances) -> NotTold | None:
-    """Return the reason that the halves of the window read pages of different depths; None if they agree."""
+    """Return a reason if the two halves of the window read pages at different depths; None if they agree."""
     more = found.longest // 4
-    # Only reads at which the list was long enough count. A shorter list would show only its hits.
+    # Count only reads at which the list was long enough. For other reads only small depths could be seen.
     known = found.length >= more
     spared = (found.depth > 0) & (found.depth <= more)
     slices = len(found.cut.seconds)
@@ -147,7 +150,10 @@ def _estimate(
 
 
 def _rate(found: Distances, counted: Counted, pool: PoolFacts, more: int) -> tuple[float, float, float]:
-    """Return the reads per second with `more` frames, and their bounds; at most `longest` added frames are judged."""
+    """Return the reads per second with `more` added frames, and their bounds.
+
+    Frames beyond `found.longest` save nothing.
+    """
     present = counted.reads / counted.seconds
     scale = present / found.cut.reads_per_s
     used = more * constants.frames_used(pool.engine, pool.version)
@@ -184,7 +190,7 @@ def _rate(found: Distances, counted: Counted, pool: PoolFacts, more: int) -> tup
 
 
 def _rings_end(windows: Sequence[Recorded], found: Distances, frames: int) -> NotTold | None:
-    """Return the reason if a table whose scans use a ring now would need none in a pool of `frames` frames; else None.
+    """Return a reason if a table whose scans use a ring now would be scanned without one in a pool of `frames` frames.
 
     A scan uses a ring if its table is larger than a quarter of the pool (heapam.c, initscan).
     """
@@ -211,7 +217,8 @@ def _rings_end(windows: Sequence[Recorded], found: Distances, frames: int) -> No
 
 
 def _pages_of(window: Recorded, objects: NDArray[np.uint32]) -> int:
-    """Return the pages of the smallest of these objects, by its largest page number in the window."""
+    """Return the number of pages of the smallest of these objects, judged by the largest page number of each in the
+    window."""
     return min(int(window.page_in_object[window.object == one].max()) + 1 for one in objects)
 
 
@@ -228,7 +235,8 @@ def _needed(windows: Sequence[Recorded], found: Distances, more: int) -> str:
             return (
                 "the list of evicted pages no longer grows: nearly all that the load reads would fit, whatever the size"
             )
-        # Distances grow as a power of the time, and ever more slowly: between two observations by the power 0.3 to 0.5.
+        # The depths reached grow as a power of the recording time. Between two observations the exponent was 0.3 to
+        # 0.5.
         power = min(np.log(end / before) / np.log(1.5), 0.5)
         needed = longest * (more / end) ** (1 / power) / (1 - constants.LONGEST_SHARE)
     needed = max(needed, 1.25 * longest)
@@ -251,8 +259,8 @@ def answer(
 
     `live_trace.with_one_numbering` gives it that number. `resident` has the pages that the pool held when the first
     window of `full` began, as `object << 32 | page_in_object`, in the order of eviction; None if this was not queried.
-    The list of evicted pages, over all windows, estimates larger sizes that the model does not estimate, and sizes with
-    the pool's present number of frames. Writes have bounds from the windows of `misses`.
+    The list of evicted pages, over all windows, estimates the larger sizes that no model estimates, and sizes with the
+    pool's present number of frames. Writes have bounds from the windows of `misses`.
     """
     found = _reads(recorded, pool, counted, sizes_bytes, resident)
     if counted.writes is None or counted.seconds <= 0:
@@ -297,8 +305,10 @@ def _reads(
 def _holds_all(
     windows: Sequence[Recorded], pool: PoolFacts, counted: Counted, sizes_bytes: Sequence[int]
 ) -> tuple[SizeEstimate, ...] | None:
-    """Return the estimates if hardly a read was counted, so that larger pools save nothing; None otherwise."""
-    # The 97.5 % upper bound of a Poisson count, a little too wide (Garwood 1936: 3.7 for 0, 11.7 for 5, 48.7 for 35).
+    """Return the estimates if the server counted hardly any reads, so that larger pools save nothing; None
+    otherwise."""
+    # An upper bound of a Poisson count, slightly above the exact one at 97.5 % (Garwood 1936: 3.7 for 0, 11.7 for 5,
+    # 48.7 for 35).
     at_most_per_s = (counted.reads + 2 * sqrt(counted.reads) + 4) / counted.seconds
     recorded = sum(int(np.count_nonzero(one.columns["kind"] == number_of("read"))) for one in windows)
     if max(counted.reads, recorded) >= constants.LEAST_READS or at_most_per_s > constants.FEW_PER_S:
@@ -318,7 +328,7 @@ def _holds_all(
 
 
 def _nothing(recorded: Sequence[Recorded]) -> NotTold:
-    """Return the reason why no row of these records counts."""
+    """Return the reason why these records have no row that counts."""
     if any(one.ended == "lost" for one in recorded):
         return NotTold("records were lost, and a pool cannot be followed through a gap", "record again")
     if (doubt := next((one.cannot_say for one in recorded if one.cannot_say), None)) is not None:

@@ -10,7 +10,7 @@ from bufferlab.live.live_trace import Tier
 from bufferlab.units import MIB, TIB, UnitError, parse_size
 
 _LARGEST_BYTES = 1024 * TIB
-"""The largest pool size that a user may ask for; the smallest is 1 MiB."""
+"""The largest pool size that a user may request; the smallest is 1 MiB."""
 _SHARES: Mapping[Tier, tuple[float, ...]] = {"misses": (1.25, 1.5, 2.0, 4.0), "full": (0.5, 0.75, 1.5, 2.0, 4.0)}
 """The pool sizes that each tier judges by default, as multiples of the pool's present size."""
 

@@ -1,9 +1,9 @@
 """Plans when each recording tier is attached, predicts its cost, and measures it.
 
-The predicted cost comes from the server's rates before any recorder is attached. The measured cost is the processor
-time of the server's threads per page get, with and without the tier, and that of our process. The kernel counts a
-thread's time in nanoseconds (/proc/PID/task/TID/schedstat). A stop at a probe site runs in the thread that hits it, so
-the added work is in the server's own time.
+The predicted cost comes from the server's rates before any recorder is attached. The measured cost has two parts: the
+increase of the server threads' processor time per page get, compared with seconds without the tier, and the processor
+time of our process. The kernel counts a thread's time in nanoseconds (/proc/PID/task/TID/schedstat). A stop at a probe
+site runs in the thread that hits it, so the added work is in the server's own time.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ from bufferlab.units import format_duration, format_percent
 _FEWEST_SECONDS = 3
 _LEVEL = 0.975
 TOLD_WITHIN = 1 / 3
-"""A measured cost is shown as a value if half of its interval is at most this fraction of the cost by the events."""
+"""A measured cost is shown if half the width of its interval is at most this fraction of the cost computed from
+events."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +36,7 @@ class Second:
     """One interval between two samples of the counters, about a second."""
 
     tier: Tier | None
-    """The tier that was attached all the time; None if none was."""
+    """The tier that was attached for the whole interval; None if no tier was."""
     seconds: float
     gets: float
     processor_s: float
@@ -46,7 +47,7 @@ class Second:
 
 @dataclass(frozen=True)
 class TierCost:
-    """The cost of one tier while it was attached, in processors: 0.01 is a hundredth of one."""
+    """The cost of one tier while it was attached, in processor cores: 0.01 is a hundredth of a core."""
 
     tier: Tier
     seconds: float
@@ -56,7 +57,7 @@ class TierCost:
     by_events_cores: float
     """The cost computed from the counted stops of the server's threads and the known time of a stop."""
     server_cores: float | None
-    """The measured cost: the added processor time per get, compared with seconds without a tier, times gets per second.
+    """The measured cost: the processor time per get, minus that of seconds without a tier, times the gets per second.
 
     None if too few seconds of either kind were sampled.
     """
@@ -64,7 +65,7 @@ class TierCost:
     high: float | None
     """The upper end of the 95 % interval of `server_cores`, from the scatter of the seconds; `low` is the lower end.
 
-    None without a measured cost.
+    None if no cost was measured.
     """
     ours_cores: float
 
@@ -72,7 +73,7 @@ class TierCost:
     def is_told(self) -> bool:
         """Return whether the interval is so narrow that the measured cost is worth showing.
 
-        A tier may take a thousandth of a processor, while the seconds of a busy server differ by hundredths.
+        A tier may take a thousandth of a core, while the seconds of a busy server differ by hundredths of a core.
         """
         if self.low is None or self.high is None:
             return False
@@ -89,14 +90,14 @@ def foretold_cores(events_per_s: float, flavour: Flavour, tier: Tier) -> float:
 
 
 class Processors:
-    """A meter of the processor time that a server's threads and our process use between readings."""
+    """A meter of the processor time that a server's threads and bufferlab's process use between readings."""
 
     def __init__(self, pid: int, proc: Path = Path("/proc")) -> None:
         self._pid, self._proc = pid, proc
         self._last, self._ours_s = self._read(), time.process_time()
 
     def grown(self) -> tuple[float, float]:
-        """Return the processor seconds of the server, and ours, since the last reading.
+        """Return the processor seconds of the server, and of this process, since the last reading.
 
         Ended threads are not included.
         """
@@ -139,8 +140,9 @@ def cost(
 def _per_get(seconds: Sequence[Second]) -> tuple[float, float, int]:
     """Return the processor time per get, its standard error, and the degrees of freedom of that error.
 
-    It is a ratio of sums, because PostgreSQL's sessions report gets about once a second: a second may have the time of
-    gets that are reported later. The error is Cochran's ("Sampling Techniques", 1977, 6.4).
+    It is the ratio of the summed times and gets, because PostgreSQL's sessions report gets about once a second. So one
+    second may have the processor time of gets that are reported in the next one. The error is Cochran's ("Sampling
+    Techniques", 1977, 6.4).
     """
     gets, count = sum(one.gets for one in seconds), len(seconds)
     found = sum(one.processor_s for one in seconds) / gets
@@ -159,13 +161,14 @@ Each has FULL_S seconds, or more if the pool turns over slowly (`full_s`).
 TURNOVERS = 2.0
 """How many turnovers of the pool all windows of `full` together should record."""
 WATCHING_CORES = 0.008
-"""The processors that our process uses besides its events: it queries the server once a second and draws the progress.
+"""The processors that bufferlab's process uses besides its events: it queries the server once a second and draws the
+progress.
 
 On an AMD EPYC with 460 events per second the whole process took 0.0058 of a processor without a terminal and 0.0087 in
 one, 0.0007 of them for the events.
 """
 _FRAME_EVENTS = 2
-"""The events for a page that is read or created: itself, and the eviction that makes room for the page."""
+"""The number of events per page that is read or created: the read or creation, and the eviction that makes room."""
 
 
 @dataclass(frozen=True)
@@ -186,7 +189,8 @@ class Foretold:
     """The seconds of all windows of the tier together."""
     flavour: Flavour
     left_out: str = ""
-    """In words the events that are not predicted because the server does not count them; "" if there are none."""
+    """Words for the events that are not in the prediction, because the server does not count them; "" if there are
+    none."""
 
     @property
     def cores(self) -> float:
@@ -221,10 +225,11 @@ def stages(tier: Tier, within_s: float, full_s: float = FULL_S, *, larger: bool 
 
 
 def full_s(rows: Sequence[SampledRow], pool_pages: float, limit_cores: float, flavour: Flavour) -> float:
-    """Return the seconds that each window of `full` needs so that all together see TURNOVERS turnovers of the pool.
+    """Return the seconds that each window of `full` needs so that all windows together record TURNOVERS turnovers of
+    the pool.
 
-    The windows take at most the processor time that windows of FULL_S would take at a cost of `limit_cores`. `rows` are
-    from a time without recorders.
+    All windows together take at most as much processor time as windows of FULL_S seconds would at a cost of
+    `limit_cores`. `rows` are from a time without recorders.
     """
     (full,) = foretell((Stage("full", 1.0),), rows, flavour)
     reads_per_s = sum(row.counts.get("pages_read", 0.0) for row in rows) / (sum(row.seconds for row in rows) or 1.0)

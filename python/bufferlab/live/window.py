@@ -13,11 +13,14 @@ from typing import ClassVar, Literal
 from bufferlab.engines.servers.look import Sample
 
 _START_TOLERANCE_SECONDS = 2.0
-"""The seconds by which a server's computed start may vary, because servers report their uptime in whole seconds."""
+"""The start of a server, computed from its uptime, may vary by this many seconds: servers report whole seconds."""
 
 
 MOST_ROWS = 14_400
-"""The maximum number of rows, an even number: four hours of seconds. Then neighbouring rows are joined in pairs."""
+"""The maximum number of rows, an even number: four hours with a row per second.
+
+Beyond it, neighbouring rows are joined in pairs.
+"""
 EventKind = Literal["lost", "refused", "back", "restart", "failover", "reset", "wrap", "right"]
 
 
@@ -49,7 +52,7 @@ def joined(first: SampledRow, second: SampledRow) -> SampledRow:
 
 @dataclass(frozen=True)
 class ServerEvent:
-    """An event of the server or of our session during the observation."""
+    """An event of the server or of bufferlab's session during the observation."""
 
     t_s: float
     kind: EventKind
@@ -84,14 +87,14 @@ class LookWindow:
     seconds_of: dict[str, float] = field(default_factory=dict)
     """The seconds for which each count was reported.
 
-    They differ: a right may be revoked, and counts are read at different times.
+    They differ, because a privilege may be revoked, and counts are read at different times.
     """
     _last: Sample | None = None
     _started_s: float = 0.0
     """The latest server start that was reported since we connected."""
     _identity: str = ""
     _is_new: bool = True
-    """Whether no sample has come since the last connecting."""
+    """Whether no sample has come since the last connection was made."""
 
     @property
     def samples(self) -> int:

@@ -1,6 +1,6 @@
 """The list of engines and workloads whose page accesses the Rust core can generate, one entry each.
 
-Pure data. The rules themselves are in Rust (crates/bufferlab-generate), which knows them by name.
+This file has only data. The rules themselves are in Rust (crates/bufferlab-generate), under the same names.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from bufferlab.versions import has
 
 @dataclass(frozen=True)
 class KnownError:
-    """The errors of predictions by the rules against measured reads, in the cells of docs/prediction.md."""
+    """The errors of reads predicted by the rules, from the comparisons with measured reads in docs/prediction.md."""
 
     most: float
     """The largest error: relative to the reads if `mean` is known, else a difference in reads per transaction."""
@@ -24,16 +24,19 @@ class KnownError:
 
 @dataclass(frozen=True)
 class KnownRedo:
-    """The redo that some servers of InnoDB write for a generated change: a get under an exclusive latch, or a creation.
+    """The bytes of redo that some versions of InnoDB write per generated change.
 
-    A redo log's position grows by `bytes_per_change`. The server writes more to the log's files, because each write is
-    rounded up to whole blocks.
+    A change is a page get under an exclusive latch, or the creation of a page.
+
+
+    The redo log's position (LSN) advances by `bytes_per_change`. The server writes more to the log's files, because
+    each write is rounded up to whole blocks.
     """
 
     servers: str
     bytes_per_change: float
     written_per_change: float
-    """The bytes written to the log's files, if the log is written once a second."""
+    """The bytes per change that the server writes to the log's files, if it writes the log once a second."""
 
     def written(self, changes: int, _found: object) -> int:
         """Return the bytes that this many changes write to the log's files."""
@@ -42,9 +45,9 @@ class KnownRedo:
 
 @dataclass(frozen=True)
 class KnownWal:
-    """The bytes of WAL that some servers of PostgreSQL write for a generated change, and for a page logged whole.
+    """The bytes of WAL that some versions of PostgreSQL write per generated change, and per full-page image.
 
-    Hints are not logged, so the cluster must have no checksums.
+    With data checksums hint bits would be logged too, so the cluster must have no checksums.
     """
 
     servers: str
@@ -70,11 +73,11 @@ class AccessRules:
     workloads: tuple[str, ...] = ("tpcc", "hot_rows")
     """The workloads whose statements the rules cover."""
     errors: Mapping[str, KnownError] = field(default_factory=dict)
-    """The known error on the calibrated servers, by workload."""
+    """Workload -> the known error on the calibrated servers."""
     written: tuple[str, ...] = ()
     """The workloads whose changed pages the rules know."""
     calibrated_page_bytes: int = 0
-    """The smallest page size at which the rules were fitted to traces, table by table; 0 if at every size."""
+    """The smallest page size, in bytes, at which the rules were fitted to traces table by table; 0 for all."""
 
 
 RULES: tuple[AccessRules, ...] = (
@@ -149,6 +152,7 @@ def wal_of(engine: str, version: str) -> KnownWal | None:
 
 
 def of_server(engine: str, version: str = "") -> AccessRules | None:
-    """Return the access rules of an engine's version; None without any. Without a version, return the first match."""
+    """Return the access rules of an engine's version, or the engine's first rules without a version; None if it has
+    none."""
     found = (rules for rules in RULES if engine in rules.engines)
     return next((rules for rules in found if not version or has(rules.servers, engine, version)), None)

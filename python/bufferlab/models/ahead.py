@@ -1,4 +1,4 @@
-"""Computes the parts of a long job on all cores, ahead of the caller, who asks for one result after another.
+"""Computes the parts of a long job on all cores in advance, while the caller takes one result after another.
 
 Parts share their input but no random numbers, and results come in the caller's order. So the results do not depend on
 the number of threads. Python's threads suffice: the Rust core releases Python's lock while it replays or generates.
@@ -17,30 +17,32 @@ from bufferlab.meminfo import assumed_bytes
 from bufferlab.units import format_bytes
 
 Watch = Callable[[str, float], None]
-"""A function that gets the name of a job's stage and the share of it that is done. It raises to stop the job."""
+"""A function that gets the name of a job's stage and the share of it that is done. It may raise to stop the job."""
 Part = TypeVar("Part")
 Result = TypeVar("Result")
 
 _SHARE_OF_MEMORY = 2
-"""The divisor of the free memory: all threads together may take one half of it."""
+"""All threads together may take one half of the free memory: free bytes are divided by this number."""
 _INTERVAL_S = 0.1
 _BYTES_OF_PAGE = 52
-"""The most bytes that a model keeps for each page and frame."""
+"""The most bytes that a model keeps in memory per page and per frame."""
 _BYTES_OF_ROW = 5
-"""The bytes per access that OPT, which looks ahead, or a replay at another speed needs."""
+"""The bytes of memory per access that a replay needs for OPT, which looks ahead, or at another speed."""
 
 
 class _UnwantedError(Exception):
-    """The error that ends a part whose result is no longer needed, because the caller has left."""
+    """Raised in the thread of a part whose result is no longer needed, because the caller has left the context."""
 
 
 def replay_bytes(pages: int, accesses: int) -> int:
-    """Return the most memory of a replay, in bytes, without its accesses; `pages` counts touched pages and frames."""
+    """Return the most bytes of memory that a replay takes without its accesses; `pages` counts touched pages and
+    frames."""
     return _BYTES_OF_PAGE * pages + _BYTES_OF_ROW * accesses
 
 
 def threads_for(parts: int, part_bytes: int) -> tuple[int, str | None]:
-    """Return the number of threads for `parts`, and a sentence why it is less than one per core (None if it is not).
+    """Return the number of threads for `parts` parts, and a sentence why it is less than one per core (None if it is
+    not).
 
     `part_bytes` is the memory that one part takes.
     """

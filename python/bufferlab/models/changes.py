@@ -1,7 +1,6 @@
 """Counts the page changes in a page trace: accesses under a latch that allows the thread to change the page.
 
-From them follows the traced server's position in the redo log: within a run, each change is taken to write the same
-number of bytes of redo.
+The traced server's position in the redo log is estimated from them, as if all changes wrote equally many bytes.
 """
 
 from __future__ import annotations
@@ -46,7 +45,7 @@ class Changes:
         starts = samples.filter((pl.col("phase") == MEASURE) & (pl.col("edge") == "start"))["t_s"]
         if starts.is_empty() or not len(self.so_far):
             return []
-        # The window's start edge is known on both clocks: that of the samples and that of the trace.
+        # Convert sample times to the trace's clock by the window's start, whose time is known on both clocks.
         rows = samples.filter((pl.col("metric") == gauge) & pl.col("value").is_not_null()).sort("t_s")
         times_s = rows["t_s"].to_numpy() - float(starts[0]) + self.trace.window_s[0]
         ends_us = self.trace.table["delta_us"].to_numpy().cumsum(dtype=np.uint64)

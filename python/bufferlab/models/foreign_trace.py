@@ -1,7 +1,7 @@
 """Replays page accesses recorded by other programs in a buffer manager's model, with pools of several sizes.
 
-Such a file has no latches, sessions or tables. So every get counts as reading by a single session, and no scan has a
-ring.
+Such a file records no latches, sessions or tables. So the model takes every access as a read by one session, and no
+scan uses a ring buffer.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from bufferlab.models.predict import MANAGERS
 from bufferlab.results.page_traces import Replayed
 from bufferlab.traces.page_trace import Accesses, Columns, rows_within
 
-#: Settings of the core that would follow from a server's version, its tables and a pool's frames. Here the server is
-#: MySQL 5.7, and no table is known.
+#: Model -> a function that computes, from a pool's frames, the settings that otherwise follow from a server's version
+#: and tables. InnoDB's are those of MySQL 5.7; no table is known.
 _FURTHER: Mapping[str, Callable[[int], Mapping[str, object]]] = {
     "innodb57": lambda _: {"wakes_cleaner": True},
     "innodb1011": lambda _: {},

@@ -1,7 +1,7 @@
 """Predicts an experiment's reads without any run: the Rust core generates the page accesses of its transactions.
 
-Each run of the plan is generated with the seed that a measured run in its place would have. The warm-up ends by the
-rule of measured runs. A plan's percentages refer to the generated database.
+Each run of the plan is generated with the seed that a measured run would have. The warm-up ends by the same rule as in
+measured runs. Percentages in the plan refer to the size of the generated database.
 """
 
 from __future__ import annotations
@@ -67,20 +67,20 @@ from bufferlab.spec import Experiment, Overrides
 from bufferlab.workloads import registry as workloads
 
 _PER_S = {"tpcc": CLOCK_PER_S, "hot_rows": 10_000}
-"""Workload -> transactions per second of the generator's clock (crates/bufferlab-generate/src/job.rs,
-`transaction_us`)."""
+"""Workload -> the number of transactions that one second of the generator's simulated clock has
+(crates/bufferlab-generate/src/job.rs, `transaction_us`)."""
 _AS_LOADED = {"hot_rows": {"seed": 0, "hot_rows": 1, "layout": "clustered"}}
-"""Settings that the core needs for a workload even if it is asked only for the loaded table."""
+"""Values of settings that the core requires even when it only describes the loaded table."""
 _HOT_TABLE = "sbtest1"
 """The name of the only table of the workload hot_rows."""
 _PREFILLED = ("hot_rows",)
-"""The workloads whose prefill reads exactly the pages that their transactions get."""
+"""The workloads whose prefill reads exactly the pages that the transactions access later."""
 LEAST_RUNS = 3
 """The number of generated runs of each point, each with another seed, so that means have intervals."""
 _FILLINGS = 4
-"""The largest length of a warm-up in transactions per frame, for experiments whose runs fail at their own cap.
+"""The cap of a generated warm-up, in transactions per frame, for experiments whose runs fail if they reach the cap.
 
-If misses are rare, the gate watches as many transactions as the pool has frames (gate.rs, `last_span`).
+If misses are rare, the gate that ends the warm-up watches one transaction per frame of the pool (gate.rs, `last_span`).
 """
 
 _OWN_TIME = "the generator's time"
@@ -97,12 +97,13 @@ class _Played:
     told: Mapping[str, Any]
     """The core's answer for the model's pool at the speed of the generator's clock."""
     beside: Sequence[Mapping[str, Any]]
-    """The core's answers for further pools, which replayed the same accesses."""
+    """The core's answers for further pools (LRU, and both ends of the writes' range), in which it replayed the same
+    accesses."""
     run: GeneratedRun
     found: Replayed
     replays: dict[str, Replayed]
     speed: Verdict | None
-    """The doubt, if no prediction is possible because reads depend too much on the speed of the run; else None."""
+    """The reason why a prediction is impossible, if the reads depend too much on the run's speed; else None."""
     verdicts: list[Verdict]
 
 
@@ -217,7 +218,7 @@ class Generated:
     ) -> _Played:
         """Generate one run of a point; replay it in the model's pool at each speed, and in further pools.
 
-        `log` has further fields of the core's job.
+        `log` has the job's further fields for counting writes to a log (`job_of`).
         """
         names = self._times(pool)
         job = {**self._job(planned, point, pool, beside), **log}
@@ -299,7 +300,7 @@ class Generated:
         experiment, warehouses = self.plan.experiment, int(dict(point.data.parameters).get(_SCALE, 1))
         yield from uncalibrated(self.server, self.rules, run)
         yield from part_simulated(run.simulated, warehouses)
-        # If only parts were simulated, the core adds up their windows; scale the sum to one window of the length asked.
+        # If the core simulated parts of the database, it summed the windows of all parts. Scale the sum to one window.
         windows = played["transactions"] / window_transactions(experiment)
         needs = 0.0 if experiment.workload.name in _PREFILLED else self.manager.filled
         yield from unfilled(played, replayed(played), windows, pool.frames, run.pages, needs)
@@ -340,8 +341,8 @@ class Generated:
 def generated(experiment: Experiment, server: Server, overrides: Overrides, base: Experiment) -> Generated:
     """Return the points of an experiment, to be predicted from generated accesses.
 
-    `base` is the experiment without the settings of the command line. Raises SpecError without rules or a model, for a
-    setting that neither of them has, and for an impossible point.
+    `base` is the experiment without the settings of the command line. Raises SpecError if the server has no rules or no
+    model, for a setting that neither of them has, and for an impossible point.
     """
     rules = rules_for(experiment, server.version)
     manager = manager_of(server, f"engine {server.engine}")
@@ -360,7 +361,7 @@ def generated(experiment: Experiment, server: Server, overrides: Overrides, base
         if data not in databases:
             databases[data] = _loaded(rules, experiment, data)
         told = databases[data]["database_bytes"]
-        # If there are no rules for hot_rows' index on k, the bytes are unknown: take those of the analytic model.
+        # If the rules lack hot_rows' index on k, the database's size is unknown: use the analytic estimate.
         return estimate(data) if told is None else DataFacts(int(told), _shape(databases[data]))
 
     plan = make(experiment, facts)
@@ -375,10 +376,10 @@ def generated(experiment: Experiment, server: Server, overrides: Overrides, base
 
 
 def _shape(database: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """Return the tree that the knee of hot rows needs, in the form of `database.shape`; None for other workloads.
+    """Return the table's tree in the form of `database.shape`, from which the knee of hot_rows is computed; else None.
 
-    It is PostgreSQL's: the pages of the key's index, then the heap. Index pages above the leaves count as leaves,
-    except the root.
+    The tree has PostgreSQL's form: the pages of the primary key's index, then the heap. Inner index pages count as
+    leaves, except the root.
     """
     pages = {one["name"]: one["pages"] for one in database["objects"]}
     key = pages.get(f"{_HOT_TABLE}.{_HOT_TABLE}_pkey")
@@ -400,7 +401,7 @@ def of_measured(plan: Plan, server: Server) -> tuple[Generated, list[str]]:
     """Return the points of a measured sweep that generated accesses can predict, with `LEAST_RUNS` runs of each.
 
     Also return the reasons, in sentences, why other points cannot be predicted. Pools have the sizes of the plan.
-    Raises SpecError without rules or a model, and for a setting that neither of them has.
+    Raises SpecError if the server has no rules or no model, and for a setting that neither of them has.
     """
     experiment = plan.experiment
     rules, manager = rules_for(experiment, server.version), manager_of(server, f"engine {server.engine}")
@@ -430,7 +431,7 @@ def _require_obeyed(
     ran: Callable[[str], str],
     of_writes: Sequence[str],
 ) -> None:
-    """Raise SpecError for settings that neither rules nor model have; `of_writes` change only predicted writes."""
+    """Raise SpecError for settings that neither the rules nor the model have, except `of_writes`."""
     engine = engines.declaration(experiment.engine)
     parameters = [knob.name for knob in workloads.declaration(experiment.workload.name).parameters]
     known = [engine.results.pool, engine.page_knob, *manager.defaults, *parameters, CONNECTIONS.name, *of_writes]
@@ -441,7 +442,7 @@ def _require_obeyed(
 
 
 def window_transactions(experiment: Experiment) -> int:
-    """Return the transactions of a window; for a window of fixed time, as many as the generator's clock allows."""
+    """Return the transactions of a window. If its length is a time, convert it by the generator's clock."""
     measure = experiment.measure
     return measure.transactions or round((measure.duration or 0) * _PER_S[experiment.workload.name])
 
@@ -496,7 +497,7 @@ def _loaded_by(job: str) -> Mapping[str, Any]:
 
 
 def _job(rules: AccessRules, experiment: Experiment, data: DataKnobs) -> dict[str, Any]:
-    """Return the fields of a job that determine the database. The job of a run replaces the last four."""
+    """Return a job's fields that describe the database. The job of a run overrides the last four fields."""
     words = {knob.name: knob.spelling for knob in workloads.declaration(experiment.workload.name).parameters}
     return {
         "engine": rules.name,
@@ -548,7 +549,7 @@ def _yardstick(pool: Pool) -> dict[str, Any]:
 def _cap(experiment: Experiment, frames: int) -> int:
     """Return the maximum number of transactions of a generated warm-up.
 
-    Measured runs have a cap that saves the host's time; a generated warm-up may take more transactions.
+    The cap of measured runs limits their duration. A generated warm-up is fast, so that it may be longer.
     """
     warm_up, most = experiment.warm_up, max(0, _MOST_TRANSACTIONS - window_transactions(experiment))
     return min(max(warm_up.max_transactions, _FILLINGS * frames if warm_up.on_cap == "fail" else 0), most)

@@ -10,7 +10,7 @@ from bufferlab.results.schema import WarmUp
 
 
 def warm_up(played: Mapping[str, Any]) -> WarmUp:
-    """Return the warm-up of a pool, which took no time."""
+    """Return the simulated warm-up of a pool, with a duration of 0."""
     gate = played["gate"] if played["is_warm"] else "cap"
     return WarmUp(gate=gate, seconds=0.0, transactions=played["warm_up_transactions"])
 
@@ -22,7 +22,7 @@ def replayed(played: Mapping[str, Any]) -> Replayed:
 
 
 def simulated(told: Mapping[str, Any]) -> SimulatedPart:
-    """Return which part of the database the core simulated, with the expected error of the model's reads."""
+    """Return which part of the database the core simulated, and the error of the reads that follows from this."""
     way = told["way"]
     return SimulatedPart(warehouses=way["warehouses"], one_in=way["one_in"], error=told["pools"][0]["error"])
 

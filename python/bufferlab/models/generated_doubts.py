@@ -15,7 +15,7 @@ from bufferlab.versions import in_words
 
 
 def uncalibrated(server: Server, rules: AccessRules, run: GeneratedRun) -> Iterable[Verdict]:
-    """Yield a verdict if the rules were not compared with traces of this server, or of pages this small."""
+    """Yield a doubt if the rules were never compared with traces of this server, or of pages as small as the run's."""
     if not server.is_in(rules.calibrated):
         sentence = (
             f"the rules of access were set beside traces of {in_words(rules.calibrated)}, and of no "
@@ -34,10 +34,10 @@ def uncalibrated(server: Server, rules: AccessRules, run: GeneratedRun) -> Itera
 def unfilled(
     played: Mapping[str, Any], found: Replayed, windows: float, frames: int, pages: int, needs: float
 ) -> Iterable[Verdict]:
-    """Yield a verdict if the pool holds everything, or if the warm-up was too short for it.
+    """Yield a doubt if the pool holds the whole database, or if the warm-up was too short to fill it.
 
-    `played` is the core's answer for the pool, `found` its counts in `windows` windows of the length asked for. `pages`
-    is the number of the database's pages. `needs` is how many times the model's pool must be filled before the window.
+    `played` is the core's answer for the pool. `found` has its counts, summed over `windows` windows. `pages` is the
+    number of the database's pages. `needs` is how often the pool must be filled before the window.
     """
     before = (found.brought_in_since_start - found.brought_in) / frames
     inside = found.brought_in / frames / windows
@@ -60,7 +60,7 @@ def unfilled(
 
 
 def part_simulated(part: SimulatedPart, warehouses: int) -> Iterable[Verdict]:
-    """Yield a verdict if only a part of the database was simulated."""
+    """Yield a doubt if only a part of the database was simulated."""
     told = [f"{part.warehouses:,} warehouses stand for {warehouses:,}"] if part.warehouses < warehouses else []
     told += [f"one page in {part.one_in} stands for all"] if part.one_in > 1 else []
     if told:

@@ -22,10 +22,9 @@ from bufferlab.traces.middle_run import pool_bytes_of
 from bufferlab.units import format_duration
 
 _MOST_S = 60.0
-"""The most processor time, in seconds, that predictions before the first run may take by the costs of
-_TRANSACTION_S."""
+"""The most processor time, in seconds, that predictions before the first run may take, estimated by _TRANSACTION_S."""
 _MOST_SHARE = 0.01
-"""The share of a long sweep's time that predictions may take: minutes do not matter before a night of runs."""
+"""The share of a sweep's estimated time that predictions may take, even if this is more than _MOST_S."""
 _TRANSACTION_S = {
     ("tpcc", "sqlite"): 40e-6,
     ("tpcc", "innodb"): 15e-6,
@@ -75,20 +74,20 @@ def has_generator(plan: Plan) -> bool:
 
 
 def with_other_pools(plan: Plan, folder: SweepFolder) -> Plan:
-    """Return the plan of only those points whose server had another pool than planned, each with its real pool."""
+    """Return a plan of only those points whose server had a pool of another size than planned, with the real sizes."""
     first = {record.run.point.index: record for record in reversed(folder.runs()) if record.ok}
     ran = {point.index: _as_it_ran(point, first[point.index]) for point in plan.points if point.index in first}
     return replace(plan, points=tuple(ran[one.index] for one in plan.points if ran.get(one.index, one) != one))
 
 
 def with_points(found: GeneratedPoints, anew: GeneratedPoints | None) -> GeneratedPoints:
-    """Return the predictions `found`, with points replaced by those of `anew` where it has them."""
+    """Return the predictions `found`; points that `anew` has too are taken from `anew`."""
     later = {point.index: point for point in (anew.points if anew else ())}
     return found.model_copy(update={"points": [later.get(point.index, point) for point in found.points]})
 
 
 def _as_it_ran(point: GridPoint, record: RunRecord) -> GridPoint:
-    """Return a point with the pool that its server really had."""
+    """Return a point with the pool size that its server really had."""
     pool = engines.declaration(record.run.engine).results.pool
     ran = pool_bytes_of(record)
     return replace(point, engine={**point.engine, pool: replace(point.engine[pool], value=ran)}) if ran else point
@@ -147,7 +146,7 @@ def _processor_s(plan: Plan) -> float:
 
 
 def _all_runs(target: Generated, watch: Callable[[float], None]) -> tuple[dict[int, list[_Told]], list[str]]:
-    """Return point's place in the plan -> results of its runs, and the reasons why some points have none."""
+    """Return the results of each point's runs by its index in the plan, and the reasons why some points have none."""
 
     def one(run: PlannedRun, hear: Watch) -> _Told | str:
         try:

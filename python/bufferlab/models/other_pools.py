@@ -23,7 +23,7 @@ from bufferlab.traces.middle_run import groups, middle, pool_bytes_of
 MOST_GROUPS = 6
 """The most groups that are replayed: the number of colours in a figure."""
 _MOST_BETWEEN = 100_000_000
-"""The most accesses to replay for pools between measured ones: about ten seconds of work."""
+"""The most accesses to replay for pool sizes between the measured ones: about ten seconds of work."""
 _AROUND = (1, 2, 8, 16)
 """The sizes of the predicted pools around a single measured pool, in quarters of its size."""
 
@@ -50,14 +50,14 @@ def other_pools(folder: SweepFolder, before_replay: Callable[[float], None]) -> 
 
 
 def _in_group(before_replay: Callable[[float], None], place: int, groups: int, share: float) -> None:
-    """Report progress as a share of all groups, as if each took equally long."""
+    """Report a group's progress as a share of all groups, as if each group took equally long."""
     before_replay((place + share) / groups)
 
 
 def _of_group(runs: Sequence[RunRecord], before_replay: Callable[[float], None]) -> PoolsOfTrace:
     """Return the reads of a group's pools. Raises BufferlabError when they cannot be predicted."""
     traced = [run for run in runs if run.run.page_trace and run.run.page_trace.status == "ok"]
-    # Without a good trace, reading it below raises an error with the reason.
+    # If no run has a good trace, reading this run's trace below raises an error with the reason.
     chosen = middle(traced or runs)
     read = source.read(chosen.folder)
     of_group = target(read, Overrides(set_knobs=tuple(chosen.run.point.swept.items())))
@@ -75,7 +75,8 @@ def _of_group(runs: Sequence[RunRecord], before_replay: Callable[[float], None])
 
 
 def _sizes(of_group: Target, measured: Sequence[int]) -> list[int]:
-    """Return the bytes of the measured pools, and of pools between them, or around a single one, if time allows."""
+    """Return the pools' sizes in bytes: the measured ones and, unless that takes too long, sizes between or around
+    them."""
     page = of_group.source.page_size_bytes
     more = [isqrt(a * b) // page * page for a, b in pairwise(measured)]
     if len(measured) == 1:

@@ -40,20 +40,22 @@ MANAGERS: tuple[BufferManager, ...] = (
     postgres.MANAGER,
     sqlite.MANAGER,
 )
-"""The list of models: one line per model."""
+"""All models of buffer managers, one line per model. The first model that covers a server is used."""
 LARGEST_POOL = 1 << 28
-"""The frames of the largest pool that the core replays."""
+"""The number of frames of the largest pool that the core replays."""
 YARDSTICK = "lru"
 FLOOR = "opt"
 UNFILLED_LIMIT = 0.2
-"""How much of the filling that a model needs before the window may be missing, relative to the filling in the window.
-Within this limit predictions were within 3.5 % (docs/prediction.md)."""
+"""How many of the required fillings of the pool (`BufferManager.filled`) the traced run may lack before its window.
+
+The number is a fraction of the fillings in the window. Predictions were then within 3.5 % (docs/prediction.md).
+"""
 _HIDDEN_LIMIT = 0.001
 
 
 @dataclass(frozen=True)
 class Clock:
-    """Factors by which a replay stretches the traced run's time: before its window, and in it."""
+    """Factors by which a replay stretches the traced run's time: before the measured window, and within it."""
 
     before: float = 1.0
     within: float = 1.0
@@ -63,21 +65,21 @@ AS_TRACED = Clock()
 CLOCKS = {"half the time": Clock(0.5, 0.5), "twice the time": Clock(2.0, 2.0)}
 """The further speeds at which accesses are replayed if a setting makes reads depend on the run's speed."""
 _AS_TRACED_COUNTERS = ("transactions_committed", "transactions_rolled_back", "rows_returned", "page_gets")
-"""Counters of the traced window that do not depend on the pool."""
+"""Counters whose values a prediction copies from the traced run, because they do not depend on the pool."""
 _SLOWEST = 10.0
-"""The largest factor between a point's estimated time and the trace's. This time is not a prediction."""
+"""The largest factor by which the rough time of a point (`_rough_clock`) may differ from the traced run's time."""
 
 
 @dataclass(frozen=True)
 class Predicted:
-    """The results of a predicted run that its entry in the plan lacks."""
+    """The results of one predicted run."""
 
     prediction: Prediction
     warm_up: WarmUp | None
     actual: Mapping[str, Value]
-    """Name -> value of settings that were left to the engine and that the model lacks."""
+    """The name of each setting of the point -> the value that the engine had in the traced run."""
     counted: Sequence[tuple[str, str, float | None]]
-    """(metric, subject, change) of the window's metrics except the model's counts; the change is None if unknown."""
+    """(metric, subject, change in the window) of each sampled metric. A change that may differ at the point is None."""
 
 
 @dataclass(frozen=True)
@@ -88,11 +90,11 @@ class Target:
     manager: BufferManager
     plan: Plan
     verdicts: tuple[Verdict, ...]
-    """The doubts about the source, which hold at every point."""
+    """The doubts about the traced run. They apply to every predicted point."""
     seen: Traced
     """The facts about the traced run that the model may use."""
     own: Replayed
-    """The model's counts at the traced run's own point."""
+    """The model's counts when it replays the trace with the traced run's own pool and settings."""
     writing: Writing = None
     """How the traced run's server wrote dirty pages, or why that is unknown; None if the model has no writes."""
 
@@ -289,7 +291,8 @@ def _play(
     rows: tuple[int, int, int],
     further: Mapping[str, Any],
 ) -> Replayed:
-    """Replay a part of the trace. `rows` are the first row of the load, of the window, and after the window.
+    """Replay a part of the trace. `rows` are the rows at which the load begins, the window begins, and the window ends.
+
 
     Raises DataFileError if the core refuses the settings or the columns.
     """
@@ -353,7 +356,7 @@ def manager_of(server: Server, where: str) -> BufferManager:
 
 
 def _plan(source: Source, manager: BufferManager, overrides: Overrides, stored: Experiment | None) -> Plan:
-    """Return the points asked for, one run each. Percentages mean the same bytes as in the source's sweep.
+    """Return the requested points, one run each. Percentages mean the same bytes as in the traced run's sweep.
 
     Raises DataFileError for an experiment.toml of the sweep that cannot be used. Raises SpecError for a setting that
     the model lacks, and for an impossible point.
@@ -379,7 +382,7 @@ def _plan(source: Source, manager: BufferManager, overrides: Overrides, stored: 
 def _as_traced(
     source: Source, manager: BufferManager, overrides: Overrides, base: Experiment
 ) -> Iterator[tuple[str, str]]:
-    """Yield the traced run's values of swept settings that the model lacks and no flag names; they stay as they are."""
+    """Yield (name, traced value) of each swept setting that the model lacks and no flag names: it keeps that value."""
     flags = {name for name, _ in (*overrides.set_knobs, *overrides.sweep)}
     for name in base.sweep:
         if name not in _known(source, manager) and name not in flags and name in source.run.point.swept:
@@ -394,7 +397,7 @@ def _known(source: Source, manager: BufferManager) -> Sequence[str]:
 def _require_known(
     source: Source, manager: BufferManager, overrides: Overrides, base: Experiment, experiment: Experiment
 ) -> None:
-    """Raise SpecError, which names each, for settings that differ from the source's and that the model lacks."""
+    """Raise SpecError if the model lacks settings that differ from the traced run's. The error names each of them."""
 
     def ran(name: str) -> str:
         return source.run.point.swept.get(name) or source.setting(name).asked or str(base.asked.get(name, ""))
@@ -411,10 +414,10 @@ def require_known(
     who: str,
     where: str,
 ) -> None:
-    """Raise SpecError, which names each of them, for settings that were set or swept but have no effect.
+    """Raise SpecError if settings that were set or swept are not among the `known` ones. The error names each of them.
 
-    `ran` returns the value that a setting has without the flags; asking for that value is allowed. `who`, in words, has
-    the `known` settings. `where` is the place in the message of settings that no flag names.
+    `ran` returns the value that a setting has without the flags; asking for that value is allowed. `who` is the model's
+    description in the message. `where` is the place that the message shows for settings that no flag names.
     """
     flags = {name: f"--set {name}={value}" for name, value in overrides.set_knobs}
     flags |= {name: f"--sweep {name}={','.join(values)}" for name, values in overrides.sweep}
@@ -437,7 +440,7 @@ def _pool_bytes(source: Source, point: GridPoint) -> int:
 
 
 def _frames(source: Source, manager: BufferManager, pool_bytes: int, label: str) -> tuple[int, int]:
-    """Return the frames of a pool as the source's engine would count them, and the pool's bytes / page size.
+    """Return the number of frames that the traced run's engine would count in a pool, and the pool's bytes / page size.
 
     Raises SpecError for a pool without frames, and for a pool that is too large.
     """
@@ -483,9 +486,9 @@ def _value(source: Source, point: GridPoint | None, name: str, default: int) -> 
 
 
 def _at_speeds(target: Target, pool: Pool, found: Replayed, check: Callable[[], None]) -> dict[str, Replayed]:
-    """Return name of a speed -> replay with the pool: in the trace's time, in half and in twice that time.
+    """Return the replays of a pool by name of their speed: in the trace's time, in half and in twice that time.
 
-    A further replay is in the point's estimated time, if there is one (`_rough_clock`).
+    If `_rough_clock` can estimate the point's time, one more replay runs at this speed.
     """
     clocks = dict(CLOCKS)
     if rough := _rough_clock(target, found):
@@ -500,9 +503,9 @@ def _before(found: Replayed) -> int:
 
 
 def _rough_clock(target: Target, found: Replayed) -> Clock | None:
-    """Return rough factors for the run's time at a point: more reads take longer, and fewer save time.
+    """Return factors for a run's time at a point: its additional reads lengthen it, missing reads shorten it.
 
-    They only show whether speed matters, and are not a prediction. The result is None if the run did not measure the
+    They are rough and serve only to test whether the speed matters. The result is None if the run did not measure the
     time of a read, or if transactions arrive at a set rate.
     """
     source, own = target.source, target.own

@@ -1,4 +1,4 @@
-"""Reads the traced run that predictions start from: its page trace, its pool, and its engine's counts."""
+"""Reads the traced run on which predictions are based: its page trace, its pool, and its engine's counts."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ RECORD_AGAIN = "record it again: bufferlab run ... --probe page-trace"
 
 @dataclass(frozen=True)
 class Source:
-    """A traced run that predictions start from, with its pool and its engine's counts."""
+    """The traced run on which predictions are based, with its pool and its engine's counts."""
 
     trace: RunTrace
     folder: SweepFolder
@@ -36,7 +36,7 @@ class Source:
     page_size_bytes: int
     edges: Window
     read_us: float | None
-    """The mean time of a read of the device in the window, in microseconds; None if it was not sampled."""
+    """The mean time of a device read in the window, in microseconds; None if it was not sampled."""
 
     @property
     def run(self) -> Run:

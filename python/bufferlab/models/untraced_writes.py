@@ -1,8 +1,8 @@
 """Predicts the pages written in generated runs, without a trace.
 
-SQLite's log and checkpoints follow from the pages that each transaction changes. InnoDB's pages are written for their
-frames or because of their age. Without a run this age is unknown, so the prediction is a range between two ages.
-PostgreSQL's checkpoints follow the clock, so its range is one between two speeds of the load.
+SQLite's log and checkpoints follow from the pages that each transaction changes. InnoDB writes a page to free its
+frame, or because the page has been dirty for long. Without a run this age is unknown, so the prediction is a range
+between two ages. PostgreSQL's checkpoints follow the clock, so its range is one between two speeds of the load.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def writing_of(manager: BufferManager, rules: AccessRules, seen: Traced, workloa
 def require_written(
     writing: UntracedWriting, manager: BufferManager, experiment: Experiment, overrides: Overrides
 ) -> None:
-    """Raise SpecError for settings, swept or on the command line, that change writes alone, if these are unknown."""
+    """Raise SpecError if settings that change only writes are set or swept, but writes cannot be predicted."""
     of_writes = (*manager.only_writes, *manager.untraced_settings)
     asked = dict.fromkeys((*experiment.sweep, *(name for name, _ in overrides.set_knobs)))
     only = [name for name in asked if name in of_writes]
@@ -43,24 +43,24 @@ def require_written(
 
 
 def refusal_of_writes(names: Sequence[str], why: str, experiment: Experiment) -> SpecError:
-    """Return the error that refuses settings which change writes alone; `why` is the reason."""
+    """Return the error that refuses settings which change only writes; `why` is the reason."""
     what = f"{' and '.join(names)} changes writes alone, and {why}"
     hint = "`bufferlab run` it, then `bufferlab predict` one of its runs"
     return SpecError(what, f"experiment {experiment.name}", hint)
 
 
 def job_of(writing: UntracedWriting) -> dict[str, Any]:
-    """Return the fields that a job of the core needs to count the writes of a log."""
+    """Return the fields of the core's job that make it count writes to a log; {} if the server has none to count."""
     return {"checkpoint_frames": writing.checkpoint_frames} if isinstance(writing, LogWriting) else {}
 
 
 def notes_of(writing: UntracedWriting) -> tuple[str, ...]:
-    """Return sentences on the conditions under which the predicted writes hold."""
+    """Return sentences that state under which conditions the predicted writes are valid."""
     return writing.notes if isinstance(writing, AgeWriting) else ()
 
 
 def pools_of(writing: UntracedWriting) -> list[tuple[Mapping[str, Any], float]]:
-    """Return the model's settings at each end of the range, and the factor on times of the generator's clock."""
+    """Return, for each end of the range, the model's settings and the factor on times of the generator's clock."""
     if not isinstance(writing, AgeWriting):
         return []
     return [(limit.settings, time) for limit, time in zip(writing.ends, writing.times, strict=True)]
@@ -76,8 +76,9 @@ def written(
 ) -> PredictedWrites:
     """Return the predicted writes of a generated run.
 
-    `answer` is the core's answer for the model's pool, and `found` its counts, None if reads depend on the speed of the
-    run. `at_ends` has the counts at the two ends of `writing`; it is empty if only a part of the database is simulated.
+    `answer` is the core's answer for the model's pool. `found` has the counts in it, or is None if reads depend on the
+    run's speed. `at_ends` has the counts at the two ends of `writing`; it is empty if only a part of the database is
+    simulated.
     """
     if isinstance(writing, str):
         return _unknown(writing, run)

@@ -2,7 +2,7 @@
 
 In a larger pool of InnoDB fewer dirty pages are written to free their frames, and more of them reach the age at which
 the page cleaner writes them, so that this age rises. How far it rises depends on the load's speed: the prediction has
-two ends. So has the prediction for another pool of PostgreSQL, because checkpoints follow the clock.
+two ends. For another pool of PostgreSQL the prediction has two ends too, because checkpoints follow the clock.
 """
 
 from __future__ import annotations
@@ -21,9 +21,11 @@ from bufferlab.results.predicted_writes import WIDEST, PredictedWrites, WritesDo
 Writing = Flushing | DirtyBuffers | SameWrites | str | None
 """How a traced run wrote pages, or the reason why that is unknown; None for a model without writes."""
 _LEAST_CHECKPOINTS = 3
-"""The number of checkpoints in a window from which on it hardly matters at which moment of one the window begins."""
+"""With at least this many checkpoints in a window, it hardly matters in which phase of a checkpoint the window
+begins."""
 _FEW_BY_CHECKPOINTS = 0.02
-"""The share of pages written by checkpoints up to which speed hardly matters: other processes write the rest."""
+"""If checkpoints write at most this share of the pages, the load's speed hardly matters: other processes write the
+rest."""
 _NO_LIMIT = (
     "dirty pages of a larger pool grow older before they are written, and the traced run wrote too few of them for "
     "their age to tell how old"
@@ -33,8 +35,8 @@ _NO_LIMIT = (
 def limits(writing: Writing, frames: int, traced_frames: int, own: Replayed | None) -> Sequence[Limit]:
     """Return the limits of how long pages stay dirty in a pool: none, one, or two.
 
-    InnoDB has two in a larger pool, and with another redo log. PostgreSQL has one here; its second limit follows from
-    the reads of a replay (`written`).
+    InnoDB has two limits in a larger pool, and with another redo log. PostgreSQL has one limit here; `written` derives
+    its second one from the reads of a replay.
 
     `own` is the replay of the traced run's own point; None while that replay itself is made.
     """
@@ -57,8 +59,8 @@ def written(
 ) -> PredictedWrites | None:
     """Return the predicted writes of a pool with `frames` frames; None if the model has no writes.
 
-    `of_pool` are the pool's limits. `found` is the replay with the first of them; None if reads depend on the speed of
-    the run. `at_limit` replays the pool with another limit.
+    `of_pool` are the pool's limits. `found` is the replay with the first of them, or None if the reads depend on the
+    run's speed. `at_limit` is a function that replays the pool with another limit.
     """
     if writing is None:
         return None
@@ -98,7 +100,10 @@ def written(
 def _by_speed(
     writing: DirtyBuffers, traced: TracedRun, frames: int, found: Replayed, at_limit: Callable[[Limit], Replayed]
 ) -> list[WritesEnd]:
-    """Return the ends for a pool of PostgreSQL, that of the slower load first. The traced run's pool has one end."""
+    """Return the ends of the range for a pool of PostgreSQL, the slower load first.
+
+    The traced run's own pool has one end.
+    """
 
     def end(limit: Limit, found: Replayed) -> WritesEnd:
         return end_at(limit, found).model_copy(update={"redo_bytes": max(0, writing.log_bytes(found.page_images))})
@@ -107,7 +112,7 @@ def _by_speed(
     if frames == traced.pool_frames or not traced.modelled_reads or found.reads == traced.modelled_reads:
         return [own]
     speed, limit = writing.other(found.reads / traced.modelled_reads)
-    # A slower load has more checkpoints per transaction.
+    # At a slower load, more of the pages written per transaction are written by checkpoints.
     if own.checkpoint_writes <= _FEW_BY_CHECKPOINTS * min(speed, 1.0) * own.pages:
         return [own]
     other = end(limit, at_limit(limit))
@@ -115,7 +120,7 @@ def _by_speed(
 
 
 def end_at(limit: Limit, found: Replayed) -> WritesEnd:
-    """Return the writes of a replay with a limit of how long pages stay dirty."""
+    """Return the predicted writes at one end of the range: those that a replay with this limit counted."""
     return WritesEnd(
         why=limit.why,
         age_bytes=limit.age_bytes,
@@ -128,7 +133,7 @@ def end_at(limit: Limit, found: Replayed) -> WritesEnd:
 
 
 def redo_of_ends(ends: Sequence[WritesEnd]) -> int | None:
-    """Return the geometric mean of the ends' log bytes; None if the ends have none."""
+    """Return the geometric mean of the log bytes at the ends of a range; None if these are unknown."""
     found = [end.redo_bytes for end in ends if end.redo_bytes is not None]
     return round(prod(found) ** (1 / len(found))) if found else None
 
@@ -148,7 +153,7 @@ def _own(traced: TracedRun) -> Iterable[WritesDoubt]:
 
 
 def few_checkpoints(checkpoints: float) -> list[WritesDoubt]:
-    """Return the doubt that the window is too short, if it is: chance decides how many checkpoints' pages it has."""
+    """Return a doubt if the window has so few checkpoints that chance decides how many of their writes fall into it."""
     if checkpoints >= _LEAST_CHECKPOINTS:
         return []
     doubt = WritesDoubt(
@@ -161,7 +166,7 @@ def few_checkpoints(checkpoints: float) -> list[WritesDoubt]:
 
 
 def too_wide(ends: Sequence[WritesEnd], work: Work, depends_on: str) -> WritesDoubt | None:
-    """Return a doubt if the ends are too far apart for a prediction, because the device's speed decides; else None."""
+    """Return a doubt if the range is too wide to be useful, because the unknown speed decides; None otherwise."""
     least, most = min(ends, key=_pages), max(ends, key=_pages)
     if most.pages <= max(WIDEST * least.pages, least.pages + FEW_READS):
         return None

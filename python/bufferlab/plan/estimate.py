@@ -123,7 +123,10 @@ def estimate(
 
 
 def is_elsewhere(point: GridPoint) -> bool:
-    """Return whether the point's data is on an already running server. bufferlab then neither copies nor caches it."""
+    """Return whether the point's data are on an already running server.
+
+    bufferlab then neither copies nor caches them.
+    """
     return is_url(point.knobs.get("server"))
 
 

@@ -60,7 +60,7 @@ def estimated_facts(experiment: Experiment) -> Facts:
         if engine.data_bytes:
             return DataFacts(engine.data_bytes(dict(data.knobs)))
         if dump := experiment.workload.dump:
-            # A dump has no indexes, but it has numbers as text; pg_dump compresses.
+            # A dump lacks indexes, but its numbers are texts, which are longer; pg_dump compresses its rows.
             least_bytes = workload.estimate_bytes({}, 0)
             return DataFacts(max(least_bytes, dump.size_bytes * _RESTORED_PER_DUMPED))
         parameters, page_size_bytes = dict(data.parameters), int(dict(data.knobs)[engine.page_knob])
@@ -118,7 +118,7 @@ class GridPoint:
     load: Mapping[str, Setting] = field(hash=False)
     """The load's settings, and the number of connections that run transactions concurrently."""
     data: DataKnobs
-    """The knobs of the loaded database that the point runs on."""
+    """The values that determine the loaded database on which the point runs."""
     database_bytes: int
     """The bytes of the database to which this point's percentages refer."""
     point_key: str = ""
@@ -226,7 +226,7 @@ def stored_workload(experiment: Experiment, point: GridPoint) -> dict[str, Any]:
 
 
 def points_of(experiment: Experiment, facts: Facts) -> list[GridPoint]:
-    """Return every point. `facts` gives size and trees of the databases that percentages refer to.
+    """Return every point. `facts` gives size and trees of the databases to which percentages refer.
 
     Raises SpecError for an impossible point, such as a pool with too few frames.
     """

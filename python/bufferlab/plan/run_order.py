@@ -1,9 +1,9 @@
-"""Makes the plan: every run with its point, block, order and seed. Touches no file and asks no server.
+"""Makes the plan: every run with its point, block, order and seed. It touches no files and queries no server.
 
 One number, the experiment's seed, determines the order within each block and the seed of each block. Only
 `random.Random(int).random()` is used, because Python promises to keep its sequence for a given seed; `shuffle` and
-`randrange` carry no such promise. So the same experiment gives the same plan ten years from now. `lacking` finds
-settings that a server's version does not have.
+`randrange` carry no such promise. So the same experiment gives the same plan with any later version of Python.
+`lacking` finds settings that a server's version does not have.
 """
 
 from __future__ import annotations

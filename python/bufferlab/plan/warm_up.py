@@ -14,11 +14,11 @@ from bufferlab.spec import Experiment
 def least_transactions(experiment: Experiment, point: GridPoint) -> int:
     """Return the transactions before the gate, a test for a steady miss rate, may end the warm-up.
 
-    The number is at least the experiment's `min_transactions`. If updates move rows, the warm-up also goes on until
-    nearly all rows have moved, but for that at most through half of its cap: the gate needs the other half.
+    The number is at least the experiment's `min_transactions`. If updates move rows, the warm-up also lasts until
+    nearly all rows have moved, but for this reason at most half of its cap: the gate needs the other half.
     """
-    # The gate watches misses. It accepts a pool as warm once the pool was filled and its pages were replaced. If most
-    # gets miss, that takes 1,000 transactions. The pages of rows that move go on changing for much longer.
+    # The gate considers only misses. It accepts a pool as warm once the pool was filled and its pages were replaced. If
+    # most gets miss, that takes 1,000 transactions. The pages to which rows move change for much longer.
     warm_up, settles_after = experiment.warm_up, workload_of(experiment).settles_after
     if settles_after is None or not engines.declaration(experiment.engine).updates_move_rows:
         return warm_up.min_transactions

@@ -29,10 +29,10 @@ from bufferlab.workloads import registry as workloads
 #: of them, but they put no number in doubt.
 _CONFOUNDED = "no_confounds"
 _SMOKE = "This is a smoke size: it shows that everything runs; its warm-ups are too short to believe its numbers."
-#: The least share of misses served by the write-ahead log that the limits mention.
+#: If the write-ahead log served at least this share of the misses, the limits of the answer mention it.
 LOG_SHARE_WORTH_SAYING = 0.005
-#: The least share of time waiting for a processor that the limits mention. From 20 % on, waiting changes times more
-#: than most settings do.
+#: If threads waited for a processor for at least this share of their time, the limits mention it. From 20 % on, waiting
+#: changes times more than most settings do.
 WAITING_SHARE_WORTH_SAYING = 0.20
 _SAME_POOL = 1.02
 """The ratio up to which pools count as equal: they are rounded to whole frames."""
@@ -48,7 +48,8 @@ _KNOB_WORDS = {
 
 
 def answer(analysis: Analysis, metric: str | None = None) -> str:
-    """Return the sweep's answer in sentences on `metric`; without it, on the axis's question or the headline."""
+    """Return the sweep's answer in sentences on `metric`; by default, on the question of the swept setting, or on the
+    headline metric."""
     said = _answer(analysis, metric)
     return f"{said} {_SMOKE}" if analysis.is_smoke and analysis.runs else said
 
@@ -65,7 +66,7 @@ def _answer(analysis: Analysis, metric: str | None) -> str:
 
 
 def _doubt(analysis: Analysis, metric: str) -> Iterator[str]:
-    """Yield a sentence that the answer's metric is in doubt, if a failed check concerns it."""
+    """Yield a sentence that the answer's metric is in doubt, if a failed check puts its numbers in doubt."""
     if titles := [
         numbers_in_doubt.named(one) for one in numbers_in_doubt.doubting(analysis.checks, analysis.metric(metric))
     ]:
@@ -161,7 +162,8 @@ def _failed_checks(analysis: Analysis) -> Banner:
 
 
 def _gaps(analysis: Analysis) -> str:
-    """Return the sentences on windows with large gaps, in which work stood still, and on their effect; else ""."""
+    """Return the sentences on windows with large gaps, in which no work was done, and on their effect; "" if there are
+    none."""
     told = []
     for phase in ("", *analysis.phases):
         if broken := analysis.with_gaps(phase):
@@ -184,7 +186,8 @@ _MOST_NAMED = 6
 
 
 def _unrun(analysis: Analysis) -> str:
-    """Return the sentences on runs of the plan that are missing, with the command that does them; "" without any."""
+    """Return the sentences on runs of the plan that are missing, with the command that does them; "" if there are
+    none."""
     planned = analysis.sweep.planned_cells
     missing = [point for point, _ in analysis.missing_cells]
     if not missing and not stopping.is_undecided(analysis):
@@ -225,7 +228,8 @@ def _of_group(analysis: Analysis, group: Group, metric: str) -> str | None:
 
 
 def _count(analysis: Analysis, group: Group, metric: str) -> Iterator[str]:
-    """If `metric` is a time or rate, yield a sentence on one count that the workload compares: counts scatter less.
+    """If `metric` is a time or rate, yield a sentence on one of the counts that the workload compares, because counts
+    scatter less.
 
     If there are several counts, prefer those without a doubt, then those with a resolved change from the first point to
     the last, then those of the database: the device's counts include requests of other programs.
@@ -245,7 +249,8 @@ def _count(analysis: Analysis, group: Group, metric: str) -> Iterator[str]:
 
 
 def _alike(analysis: Analysis, group: Group) -> Iterator[str]:
-    """Yield sentences on neighbouring points that asked for different settings, but ran with the same ones."""
+    """Yield sentences on neighbouring points for which different values were requested, but that ran with the same
+    value."""
     for a, b in pairwise([point for point in group.points if point.ok]):
         if analysis.ran_alike(a, b):
             asked, ran = analysis.short_label(a), _place(analysis, b)
@@ -278,7 +283,7 @@ def _sentence(analysis: Analysis, points: list[PointRuns], metric: str, found: S
         resolved = f"; {sum(step.resolved for step in found.steps)} of {len(found.steps)} steps are resolved"
         every, tail = (" at every step", "") if shape.endswith("every_step") else ("", resolved)
         every = every if len(found.steps) > 1 else ""
-        # If all blocks gave the same change from first to last point, that change has no interval, and so is not
+        # If all blocks gave exactly the same change from first to last point, this change has no interval. So it is not
         # resolved, even if every step is.
         whole = f", {words.change(span, unit)} {more}" if span.resolved else ""
         return f"{title} {verb}{every} {route}: {ends}{whole}{tail} ({basis})."
@@ -341,7 +346,8 @@ def _route(analysis: Analysis, first: PointRuns, last: PointRuns) -> str:
 
 
 def _whole(analysis: Analysis) -> str:
-    """Return in words what 100 % on the axis stands for: "the database", or what the workload's parameter declares."""
+    """Return in words the quantity that 100 % on the axis means: "the database", or the words that the workload's
+    parameter declares."""
     declared = workloads.declaration(analysis.workload) if analysis.workload in workloads.names() else None
     knob = declared.parameter(analysis.axis or "") if declared else None
     return knob.share_of if knob else "the database"
@@ -360,7 +366,7 @@ def _knob(analysis: Analysis) -> str:
 
 
 def _place(analysis: Analysis, point: PointRuns) -> str:
-    """Return a point's value on the axis as asked for, then as it ran in brackets: "5 % (8.5 MiB)"."""
+    """Return a point's value on the axis: the requested value, then the actual one in brackets: "5 % (8.5 MiB)"."""
     asked, _, actual = analysis.tick(point).partition("\n")
     return f"{asked} ({actual})" if actual else asked
 
@@ -452,7 +458,8 @@ def _hosts(analysis: Analysis) -> str:
 
 
 def _waiting(analysis: Analysis) -> str | None:
-    """Return a sentence on runs whose threads waited more than 20 % of their time for a processor; None without any."""
+    """Return a sentence on runs whose threads waited more than 20 % of their time for a processor; None if there are
+    none."""
     shares = [(value, run) for run in analysis.runs if (value := run.values["processor_wait_share"].value) is not None]
     many = [share for share, _ in shares if share > WAITING_SHARE_WORTH_SAYING]
     if not many:
@@ -467,7 +474,7 @@ def _waiting(analysis: Analysis) -> str | None:
 
 
 def _shares(analysis: Analysis) -> str | None:
-    """Return a sentence on pools that differ only because each is a share of its point's own database."""
+    """Return a sentence on pools that differ in bytes only because each is a share of its point's own database."""
     pool = analysis.runs[0].engine.pool if analysis.runs else ""
     if not pool or analysis.axis == pool:
         return None

@@ -101,7 +101,7 @@ def of_analysis(analysis: Analysis) -> Report:
 
 @dataclass(frozen=True)
 class _First:
-    """The parts next to the answer: a figure, with the headline metric's steps, a chapter's table, or both."""
+    """The parts next to the answer: a figure, and the headline metric's steps, a chapter's table, or both."""
 
     figure: Figure | None
     chapters: tuple[Section, ...]
@@ -144,7 +144,7 @@ def _linear(analysis: Analysis) -> Figure | None:
 
 
 def _answering(analysis: Analysis) -> str:
-    """Return the id of the chapter whose sentences replace those on the headline metric; "" without one."""
+    """Return the id of the chapter whose sentences replace those on the headline metric; "" if there is none."""
     if predictions(analysis):
         return "predicted"
     if not instead(analysis):
@@ -160,7 +160,7 @@ def _sections(analysis: Analysis, first: _First) -> tuple[Section, ...]:
         shown = tuple(block for block in blocks if isinstance(block, Figure) or (block and block.rows))
         return Section(id, title, intro, shown, folded)
 
-    # A sweep on a bare file has no pages, pool or commits. It has a chapter of its own in place of these tables.
+    # A sweep on a bare file has no pages, pool or commits. It has a special chapter in place of these tables.
     has_pool = all(run.engine.pool for run in analysis.runs)
     was_measured = not predictions(analysis)
     per_second_figure = analysis.work_per_s.replace("_", "-")
@@ -268,7 +268,7 @@ def _facts(analysis: Analysis) -> tuple[str, ...]:
 def _status(analysis: Analysis) -> Status:
     """Return "running" while runs are added, else "failed" if one failed.
 
-    Otherwise it is "interrupted" if a point lacks good runs or blocks are undecided, and "ok" if not.
+    Otherwise return "interrupted" if a point lacks good runs or the number of blocks is undecided, and else "ok".
     """
     if analysis.sweep.is_running:
         return "running"

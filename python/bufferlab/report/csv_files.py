@@ -27,7 +27,7 @@ _INTERVAL = re.compile(
     r"(?P<high>[−-]?[\d.,]+)(?P<high_unit> [KMGT]?i?B)?\)(?P<share> %)?"
 )
 _NUMBER = re.compile(r"[+−-]?\d[\d,]*(\.\d+)?( %)?")
-#: A cell that a spreadsheet would take for a formula. A change in per cent, such as "+5 %", does not match.
+#: Matches a cell that a spreadsheet would treat as a formula. A change in per cent, such as "+5 %", does not match.
 _FORMULA = re.compile(r"[=@]|[+-].*(\w\(|[|!])", re.DOTALL)
 _UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
 _SUMMARY = ("point_index", "point_label", "metric", "statistic", "value", "ci_low", "ci_high", "n", "unit")
@@ -105,9 +105,10 @@ def _text(comments: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
 
 
 def _harmless(cell: str) -> str:
-    """Return a cell without control characters, and with a quote before it if a spreadsheet would calculate it.
+    """Return a cell without control characters, and with a quote before it if a spreadsheet would treat it as a
+    formula.
 
-    Labels and reasons may come from strangers.
+    Labels and reasons may contain text from untrusted sources.
     """
     cell = printable(cell)
     return f"'{cell}" if _FORMULA.match(cell) else cell

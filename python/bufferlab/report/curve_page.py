@@ -37,7 +37,10 @@ _GUIDE = (
 #: The number of sizes at which the line of the curve is drawn; more would look the same.
 _DRAWN = 400
 _FIRST_DRAWN = 0.01
-"""The smallest drawn pool, as a share of all pages. The first dot is there too, because dots set the axes' ends."""
+"""The smallest drawn pool, as a share of all pages.
+
+The first dot is at this size too, because the dots determine the axes' ends.
+"""
 
 
 @dataclass(frozen=True)
@@ -69,10 +72,11 @@ class CurveResult:
     """The result of `curve` for programs: the misses of pools of each size, by LRU and by a model."""
 
     curve: tuple[CurvePool, ...]
-    """The misses of LRU pools of the sizes asked for."""
+    """The misses of LRU pools of the requested sizes."""
     lru: MissCurve
     model: PlayedTrace | None
-    """The trace as a model replays it, with misses in the order of `curve`; None if no model was asked for."""
+    """The result of replaying the trace in a model, with misses in the order of `curve`; None if no model was
+    requested."""
     measured: MeasuredPool | None
     by_table: dict[str, OfTable]
     working_set: tuple[WorkingSet, ...]
@@ -274,7 +278,7 @@ def _figure(curve: MissCurve, page_size_bytes: int | None, measured: MeasuredPoo
         x_label="Buffer pool" if page_size_bytes else "Buffer pool (pages)",
         y_label="Gets missed (%)",
         series=tuple(series),
-        # The knee is the size at which the curve is farthest below its chord. A logarithmic axis would hide it.
+        # The knee is the size at which the curve is farthest below its chord, which a logarithmic axis would not show.
         x_is_log=False,
         y_is_log=False,
         x_in_bytes=page_size_bytes is not None,

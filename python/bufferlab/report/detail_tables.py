@@ -62,9 +62,9 @@ def failed_checks(checks: Sequence[Check]) -> Table | None:
 
 
 def failure_table(analysis: Analysis) -> Table | None:
-    """Return the table of the reasons why runs did not end well, each with its points.
+    """Return the table of the reasons why runs failed or were interrupted, each with its points.
 
-    The result is None if all runs ended well, and also if all failed for the same reason, which the answer then gives.
+    The result is None if all runs succeeded, and also if all failed for the same reason, which the answer then gives.
     """
     runs_of: dict[str, list[PointRuns]] = {}
     for point in analysis.points:
@@ -86,7 +86,7 @@ def _places(analysis: Analysis, points: Sequence[PointRuns]) -> str:
 
 
 def latency_table(analysis: Analysis) -> Table | None:
-    """Return the table of service, queue and response times by point and transaction type; None without any."""
+    """Return the table of service, queue and response times by point and transaction type; None if there are none."""
     rows = []
     for point in analysis.points:
         frames = [record.latency() for record in point.records if record.ok]

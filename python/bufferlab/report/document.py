@@ -16,7 +16,8 @@ from bufferlab.errors import Failure
 from bufferlab.report.json_output import printed
 
 if TYPE_CHECKING:
-    # At run time these imports would load pydantic and all metrics, which an answer does not need.
+    # These imports are only for type checks: at run time they would load pydantic and all metrics, which an answer does
+    # not need.
     from bufferlab.chapter.stopping import Reason
     from bufferlab.results.check_parts import Check
     from bufferlab.results.page_traces import Prediction, Verdict
@@ -52,7 +53,7 @@ class Summary:
 
 @dataclass(frozen=True)
 class FailedRun:
-    """A run that did not end well, for programs."""
+    """A run that failed or was interrupted, for programs."""
 
     run_id: str
     block: int
@@ -118,7 +119,8 @@ class PredictedRun:
     warm_up_transactions: int | None
     prediction: Prediction
     error: float | None
-    """The relative error of predicted reads at the traced run's own point, by the engine's count; None elsewhere."""
+    """The relative error of the predicted reads at the traced run's own point, compared with the engine's count; None
+    at other points."""
 
 
 @dataclass(frozen=True)
@@ -204,7 +206,8 @@ class Report:
     """The parts that a terminal shows, in order."""
     notes: tuple[Note, ...] = ()
     differs: str = ""
-    """A sentence for a terminal on the only setting that differs between two sides; pages have a table of settings."""
+    """A sentence, shown only on a terminal, on the only setting that differs between two sides; pages have a table of
+    settings."""
     data: Any = field(default_factory=dict, repr=False)
     """The part of --json that differs by command: a dataclass."""
 

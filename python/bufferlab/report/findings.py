@@ -1,4 +1,5 @@
-"""Sentences of an answer beyond the headline metric's: on knees, saturation, best points, and the benefit of a MiB.
+"""Makes sentences of an answer in addition to those on the headline metric: on knees, saturation, best points, and the
+benefit of a MiB.
 
 A sentence claims no more than its interval allows, and says so if the interval allows no claim. Numbers come from the
 chapters and `stats`, words from `words`.
@@ -35,11 +36,11 @@ _MANY_TIMES = 3.0
 
 
 def instead(analysis: Analysis) -> str:
-    """Return the sentences that answer the sweep in place of the headline metric's change; "" without any.
+    """Return the sentences that answer the sweep in place of the headline metric's change; "" if there are none.
 
-    They are on knees, rates that were served, peaks of throughput, or what the engine's chapters find.
+    Their subjects are knees, served rates, peaks of throughput, or findings of the engine's chapters.
     """
-    # With too few blocks the headline's sentence stays: it gives the reason why nothing is claimed.
+    # With too few blocks the headline's sentence is needed: it gives the reason why nothing is claimed.
     if analysis.too_few_blocks:
         return ""
     if own := engines.chapters(analysis.engine).answer(analysis):
@@ -153,7 +154,7 @@ def _peaks(analysis: Analysis) -> Iterator[str]:
 def _best(analysis: Analysis, points: Sequence[PointRuns], best: BestSet, metric: str, less: str) -> str:
     """Return the sentence on several points that may be the best.
 
-    It claims that all of them beat the rest only if each pair is resolved.
+    It claims that all of them are better than the rest only if each pair's difference is resolved.
     """
     members = [analysis.short_label(point) for point in points if point.index in best.members]
     together = "both" if len(members) == 2 else "all"

@@ -1,7 +1,7 @@
 """Makes the object that a command prints with --json, from the fields of dataclasses.
 
 A class lists the names of its JSON keys in `PRINTED` if it is not a dataclass, or if JSON should not have all of its
-fields. There `facts.version` means the attribute `version` of its attribute `facts`, under the key `version`.
+fields. In `PRINTED`, `facts.version` means the attribute `version` of the attribute `facts`, under the key `version`.
 `ALSO_PRINTED` lists properties that come after the fields. If a class has a method `as_dict`, that makes the object.
 """
 

@@ -91,7 +91,10 @@ def doubts(analysis: Analysis) -> list[str]:
 
 
 def verdicts_said(found: Sequence[tuple[str, Sequence[Verdict]]], every: str) -> list[str]:
-    """Return each sentence of the verdicts once, after the labels of its points, or after `every` if all have it."""
+    """Return each sentence of the verdicts once.
+
+    Before it are the labels of its points, or `every` if all points have it.
+    """
     where: dict[str, dict[str, None]] = {}
     for label, verdicts in found:
         for verdict in verdicts:
@@ -104,7 +107,8 @@ def verdicts_said(found: Sequence[tuple[str, Sequence[Verdict]]], every: str) ->
 
 
 def error(prediction: Prediction) -> float | None:
-    """Return the relative error of the model's reads at the traced run's own point (0.01 is 1 %); None elsewhere."""
+    """Return the relative error of the model's reads at the traced run's own point (0.01 is 1 %); None at other
+    points."""
     return prediction.traced.own_error if prediction.traced and prediction.is_traced_point else None
 
 
@@ -119,7 +123,7 @@ def own_point(traced: TracedRun, unit: Work = "transaction") -> str:
 
 
 def predicted_runs(analysis: Analysis) -> list[PredictedRun]:
-    """Return the predicted runs for programs, in the order in which points were asked for (docs/prediction.md).
+    """Return the predicted runs for programs, in the order of the requested points (docs/prediction.md).
 
     A point predicted from a trace has one run. From generated accesses it has several runs, with different seeds.
     """

@@ -88,7 +88,8 @@ class Row:
 
 
 def _one_of_each(found: Iterable[tuple[str, Prediction]]) -> list[tuple[str, Prediction]]:
-    """Return one prediction of each point: a run of it without writes, if there is one, else a run in doubt.
+    """Return one prediction of each point: of a run whose writes are missing, if there is one, else of a run whose
+    writes are doubtful.
 
     Generated runs of a point have nearly the same reasons, with slightly different numbers.
     """

@@ -24,10 +24,10 @@ _IO = ("reads", "misses", "writes", "read_bytes", "write_bytes")
 
 
 def step_table(analysis: Analysis, metrics: Sequence[str] = ()) -> Table | None:
-    """Return the table of steps between neighbouring points, with the verdict on each metric; None without any.
+    """Return the table of steps between neighbouring points, with the verdict on each metric; None if there are none.
 
-    The default is the headline alone. For a sweep of one block, the table has only metrics of known scatter: it allows
-    no claim on the steps of others.
+    The default is the headline alone. For a sweep of one block, the table has only metrics of known scatter: the steps
+    of other metrics allow no claim.
     """
     metrics = _judged(analysis, metrics or (analysis.headline,))
     if not metrics:
@@ -46,9 +46,9 @@ def step_table(analysis: Analysis, metrics: Sequence[str] = ()) -> Table | None:
 
 
 def spans_table(analysis: Analysis) -> Table | None:
-    """Return the table with the change from first to last point of each group; None without any.
+    """Return the table with the change from first to last point of each group; None if there are none.
 
-    It is for sweeps of several groups, which have too many steps for a table next to the figure.
+    It is used for sweeps of several groups, which have too many steps for a table next to the figure.
     """
     if not _judged(analysis, (analysis.headline,)):
         return None
@@ -69,7 +69,7 @@ def spans_table(analysis: Analysis) -> Table | None:
 
 
 def _judged(analysis: Analysis, metrics: Sequence[str]) -> tuple[str, ...]:
-    """Return the metrics whose steps can be judged: with two blocks or more all, else only those of known scatter."""
+    """Return the metrics whose steps can be judged: all with two blocks or more, else only those of known scatter."""
     if len({run.run.block for run in analysis.runs}) > 1:
         return tuple(metrics)
     return tuple(metric for metric in metrics if _rests_on_known(analysis, metric))
@@ -155,7 +155,7 @@ def per_second(analysis: Analysis) -> Table:
 
 
 def sizes(analysis: Analysis) -> Table | None:
-    """Return the table of pool sizes as asked for, as run, and as shares of the database's size; None without a pool.
+    """Return the table of pool sizes as requested, as run, and as shares of the database's size; None without a pool.
 
     The database's sizes are those after the load and at the window's end.
     """
@@ -186,8 +186,8 @@ def sizes(analysis: Analysis) -> Table | None:
 def _frames(point: PointRuns, pool: int) -> str:
     """Return the cell with the pool's frames that the engine reported, or their range over the runs.
 
-    Runs may differ by chance: a chunk of the pool may lose a page to alignment. If the engine reports no frames, they
-    follow from the pool's bytes.
+    Runs may differ by chance: a chunk of the pool may lose a page to alignment. If the engine reports no frames,
+    compute them from the pool's bytes.
     """
     told = sorted({run.window.level("pool_frames").value or 0 for run in point.ok})
     if not told[0]:

@@ -1,4 +1,5 @@
-"""Makes the answer of a sweep that still runs: the predictions, the means so far, the runs still to come.
+"""Makes the preliminary answer of a sweep that still runs: the predictions, the means so far, the number of runs still
+to come.
 
 It is made between two runs, so it must take little time: it draws no figure, and reads each run only once.
 """
@@ -31,7 +32,7 @@ _INTRO = (
 
 
 class Running:
-    """The maker of the answers of one running sweep. It keeps the values of the runs that it has read."""
+    """The maker of the preliminary answers of one running sweep. It keeps the values of the runs that it has read."""
 
     def __init__(self) -> None:
         self._read: dict[str, MeasuredRun | None] = {}
@@ -75,7 +76,7 @@ def _report(analysis: Analysis, seconds_left: float) -> Report:
 
 
 def _is_open(analysis: Analysis) -> bool:
-    """Return whether the sweep has yet to decide how many blocks it needs."""
+    """Return whether the sweep has not decided yet how many blocks it needs."""
     stop = analysis.sweep.stop
     return stop is not None and stop.enough is None
 

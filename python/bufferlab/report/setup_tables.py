@@ -49,7 +49,7 @@ def _value(key: str, value: Any) -> str:
     if value is None:
         return "not known"
     if isinstance(value, bool):
-        # The kernel calls many virtual disks rotational, even if their host has an SSD.
+        # The kernel reports many virtual disks as rotational, even if their host has an SSD.
         return ("yes" if value else "no") + (" (by the kernel)" if key == "rotational" else "")
     if key.endswith("_bytes") and isinstance(value, int | float):
         return format_bytes(value)
@@ -59,7 +59,7 @@ def _value(key: str, value: Any) -> str:
 
 
 def _engine(analysis: Analysis) -> Table:
-    """Return the table of the settings that were asked for, as asked and as run.
+    """Return the table of the requested settings, each with its requested and its actual value.
 
     Settings that differ are marked. Swept ones, and others that ran with several values, have a row for each point.
     """
@@ -98,7 +98,7 @@ def _setting_row(point: PointRuns, name: str, title: str) -> Row:
 
 
 def _note(setting: StoredSetting) -> str:
-    """Return the note on a setting: how the actual value differs from the one asked for, and the engine's note."""
+    """Return the note on a setting: how the actual value differs from the requested one, and the engine's note."""
     if setting.planned is None:
         return setting.note or "the server's own"
     if not setting.differs:
@@ -113,7 +113,7 @@ def _note(setting: StoredSetting) -> str:
 def _share_note(setting: StoredSetting, loaded: int) -> str:
     """Return a note on a setting that was asked as a share; "" for others.
 
-    For a size it has the share that ran. For a count it says that the share became this count.
+    For a size, the note has the actual share. For a count, it says which count the share became.
     """
     if not (setting.asked or "").endswith("%"):
         return ""

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 #: all rows.
 _MOST_ROWS = 24
 _MAIN_TABLES = ("per-new-order", "per-transaction")
-#: The characters that rich puts between two columns, and at both edges of a table together.
+#: The number of characters that rich puts between two columns, and at the two edges of a table together.
 _GAP, _EDGES = 3, 2
 _UNBOUNDED = 10_000
 #: A word, kept on one line with its unit if it has one, because a "%" on the next line would look like an empty value.
@@ -211,7 +211,7 @@ def _parts(least: Sequence[int], room: int, named: int) -> list[list[int]]:
 def _widths(least: Sequence[int], whole: Sequence[int], room: int) -> list[int]:
     """Return the width of each column: that of its longest cell, if all fit into `room` characters.
 
-    Otherwise the widest columns are narrowed step by step, the first one, which has names, later than others.
+    Otherwise the widest columns are narrowed step by step. The first column, which has names, is narrowed last.
     """
     widths = [max(pair) for pair in zip(least, whole, strict=True)]
     room -= _GAP * (len(widths) - 1)

@@ -6,10 +6,10 @@ The lines follow Percona-Lab/tpcc-mysql, src/main.c, in every character. The num
   which loses counts.
 - Lines and totals cover whole seconds of the measured window, with counters interpolated between samples. The rest
   after the last whole second is left out, as tpcc-mysql leaves out the rest after its last interval.
-- 95 %, 99 % and max_rt of a line come from the sampled second that lies mostly in the line, because percentiles of
-  several seconds cannot be merged.
-- A transaction is late if it took longer than the specification's limit, in seconds unless milliseconds are asked for.
-  The number of late ones comes from the stored histogram of the whole window.
+- 95 %, 99 % and max_rt of a line come from the sampled second that overlaps the line's second most, because percentiles
+  of several seconds cannot be merged.
+- A transaction is late if it took longer than the specification's limit, in seconds unless milliseconds are requested.
+  The number of late transactions comes from the stored histogram of the whole window.
 - TpmC counts New-Orders, rolled back ones included, as tpcc-mysql does.
 """
 
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from bufferlab.results.store import RunRecord
 
 TYPES = ("new_order", "payment", "order_status", "delivery", "stock_level")
-#: The specification's limits of response times (TPC-C 5.2.5.3) in seconds, by type. tpcc-mysql takes the same numbers
-#: for milliseconds.
+#: The specification's limits of response times (TPC-C 5.2.5.3) in seconds, by type. tpcc-mysql uses the same numbers as
+#: milliseconds.
 LIMITS = (5, 5, 5, 80, 20)
 LimitUnit = Literal["s", "ms"]
 _NAMES = ("New-Order", "Payment", "Order-Status", "Delivery", "Stock-Level")
@@ -251,7 +251,8 @@ def _totals(
         late = sum(count * _beyond(low, high, 1000.0 * limit_ms) for low, high, count in buckets)
         mean_us = sum((low + high) / 2 * count for low, high, count in buckets) / n if n else 0.0
         whole = counts[-1]
-        # The histogram covers the whole window, the count only its whole seconds. So the late ones are scaled.
+        # The histogram covers the whole window, the count only its whole seconds. So the number of late transactions is
+        # scaled.
         slow = min(whole, round(late * whole / n)) if n else 0
         retries = _by_second(points, ("transaction_retries",), kind, seconds)[-1]
         yield Total(whole - slow, slow, retries, mean_us / 1000)

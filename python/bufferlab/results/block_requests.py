@@ -34,7 +34,7 @@ class Span(NamedTuple):
 
 
 class _Piece(NamedTuple):
-    """A range of sectors of an open span that is not completed yet. Pieces sort by first sector, then by age."""
+    """A range of sectors of an open span that are not completed yet. Pieces are sorted by first sector, then by age."""
 
     first: int
     age: int
@@ -54,7 +54,7 @@ class _Open:
         self.longest = max(self.longest, piece.end - piece.first)
 
     def at(self, sector: int) -> int | None:
-        """Return the index of the open piece that a completion of this sector closes; None without one.
+        """Return the index of the open piece that a completion of this sector closes; None if there is none.
 
         It is the oldest piece that begins at the sector, else the oldest piece that contains it.
         """
@@ -84,7 +84,7 @@ class Matched:
     """The number of spans that were opened, but not completed before the trace ended."""
     cancelled: int = 0
     unopened: int = 0
-    """The number of completion events with at least one sector that no event had opened.
+    """The number of completion events with at least one sector that no earlier event of the trace opened.
 
     Their requests began before the trace, or on another device.
     """

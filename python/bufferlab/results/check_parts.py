@@ -23,20 +23,20 @@ if TYPE_CHECKING:
 #: The allowed drift of a count per transaction: 10 % between the first and the last third of a window. With more drift,
 #: the window's mean depends on how long the warm-up was.
 DRIFT_LIMIT = 0.10
-#: The misses in the first and the last third of a window differ by chance, by the share 2.5 / sqrt(misses of a third)
-#: or so. A difference of up to three times that is not a drift. The 2.5 comes from 66 windows of TPC-C with 1,000 to
+#: By chance, the misses in the first and the last third of a window differ by a share of about 2.5 / sqrt(misses of a
+#: third). A difference of up to three times that is not a drift. The 2.5 comes from 66 windows of TPC-C with 1,000 to
 #: 10,000 misses a third, on four servers and SQLite.
 DRIFT_SIGMAS = 7.5
 #: If transactions are of several types, one third may hold more of the costly ones. So the first and the last third
-#: differ by the share 1.3 / sqrt(transactions of a third) or so. A difference of up to three times that is not a drift.
-#: The 1.3 comes from TPC-C on MySQL 9.7.4 at three LRU scan depths: 55 windows of 1,500 transactions (5.9 % at 8,000
-#: to 14,000 misses a third) and 22 windows of 3,000 (3.6 %). The transactions cause the difference, not the pool: the
-#: depths of one block share a seed, and fell by 11.9, 13.2 and 14.2 % together.
+#: differ by a share of about 1.3 / sqrt(transactions of a third). A difference of up to three times that is not a
+#: drift. The 1.3 comes from TPC-C on MySQL 9.7.4 at three LRU scan depths: 55 windows of 1,500 transactions (5.9 % at
+#: 8,000 to 14,000 misses a third) and 22 windows of 3,000 (3.6 %). The transactions cause the difference, not the pool:
+#: the three depths of one block share a seed, and their misses fell together, by 11.9, 13.2 and 14.2 %.
 MIX_SIGMAS = 4.0
 
 Status = Literal["passed", "failed", "not_applicable"]
-#: The kinds of numbers that a failed check may put in doubt. "reads" depend on the pool's contents (misses and the hit
-#: ratio too), "gets" only on the work; "inside" are the engine's own counters.
+#: The kinds of numbers that a failed check may put in doubt. "reads" includes misses and the hit ratio: all depend on
+#: the pool's contents. "gets" depend only on the work. "inside" are the engine's own counters.
 Numbers = Literal["reads", "gets", "writes", "times", "device", "inside"]
 ALL: tuple[Numbers, ...] = ("reads", "gets", "writes", "times", "device", "inside")
 
@@ -56,7 +56,8 @@ class Check:
     touches: tuple[Numbers, ...] = ALL
     """The kinds of numbers that are in doubt if the check fails; other numbers are not."""
     caveat: str = ""
-    """Work of other programs that the numbers in `touches` include, although the sweep is not at fault; "" for none."""
+    """The work of other programs that the numbers in `touches` include, although the sweep itself is sound; "" if there
+    is none."""
     failed_at: tuple[str, ...] = ()
     """The labels of the points, or of the runs, at which the check failed; empty if the check does not know them."""
 
@@ -81,7 +82,7 @@ class MeasuredRun:
     phases: dict[str, dict[str, Value]] = field(default_factory=dict)
     """The values of each phase after the measured window, by the phase's name."""
     drift: float | None = None
-    """Misses per transaction in the window's last third divided by those in its first; None if too few
+    """Misses per transaction in the window's last third, divided by those in its first third; None if there are too few
     (`drift.drift`)."""
     device_drift: float | None = None
     """The same ratio as `drift`, for pages that a server read from the device (`drift.device_drift`)."""
@@ -138,7 +139,7 @@ class MeasuredRun:
 
 @dataclass(frozen=True)
 class SettingWords:
-    """The words of a report for one setting of an engine whose name and values are not clear by themselves."""
+    """The words for one setting in reports, for settings whose name and values are not clear by themselves."""
 
     said: str
     """The setting's name in a sentence: "the LRU scan depth"."""
@@ -174,7 +175,7 @@ class EngineResults:
     is_server: bool = False
     """True if the engine runs as a separate process, to which each client opens a connection."""
     same_work: frozenset[str] = frozenset()
-    """Settings that do not change which pages the transactions ask for."""
+    """Settings that do not change which pages the transactions get."""
     page_gets_limit: float = 0.03
     """The relative difference that is allowed in page gets per transaction between points that do the same work.
 
@@ -207,9 +208,12 @@ class EngineResults:
     over_time: Mapping[str, str] = field(default_factory=dict)
     """The rates that reports draw over time, each with its axis label; empty for the usual rates of a database."""
     own_work: tuple[str, ...] = ()
-    """The engine's own counters of transactions, read at the same moment as its misses."""
+    """The engine's own counters of transactions. They are read at the same moment as its misses."""
     counts_late_s: float = 0.0
-    """The maximum delay, in seconds, with which the engine publishes its counts. At edges they are up to date."""
+    """The maximum delay, in seconds, with which the engine publishes its counts.
+
+    At a window's edges they are up to date.
+    """
     waits: tuple[str, ...] = ()
     """The engine's counters of its connections' waits, which reports show per unit of work."""
 
@@ -247,12 +251,12 @@ def numbers_of(metric: Metric) -> frozenset[Numbers]:
 
 
 def outcome(name: str, title: str, passed: bool, detail: str) -> Check:
-    """Return the result of a check that was made."""
+    """Return the outcome of a check that was made: passed or failed."""
     return Check(name, title, "passed" if passed else "failed", detail)
 
 
 def not_applicable(name: str, title: str, why: str) -> Check:
-    """Return the result of a check that could not be made, with the reason."""
+    """Return the outcome of a check that could not be made, with the reason."""
     return Check(name, title, "not_applicable", why)
 
 
@@ -264,8 +268,10 @@ class Off:
     share: float | None
     why: str | None = None
     least: float = 0.0
-    """The run's own limit, for the scatter of small counts in a short window. It replaces a narrower limit of the
-    check."""
+    """The run's own limit, which allows for the scatter of small counts in a short window.
+
+    The wider of it and the check's limit holds.
+    """
 
 
 def worst_of(name: str, title: str, limit: float, offs: Iterable[Off]) -> Check:
@@ -358,10 +364,10 @@ def stood_still(
 ) -> Check:
     """Return a check that the rate of the events `what` did not change between a window's first and last third.
 
-    The check judges each point's mean over its runs, so that it does not take one run's scatter for drift. `found` has
-    for each run the ratio of its last third to its first, and the number of events in a third. `mixed` is
-    `mixed_in_a_third` or a function like it. These two numbers set the limit (`drift_limit`). `by_kernel` says that the
-    kernel counts the events, without delay.
+    The check judges the mean of each point's runs, so that it does not take one run's scatter for drift. `found` has,
+    for each run, the ratio of its last third to its first, and the number of events in a third. `mixed` is a function
+    like `mixed_in_a_third`. The limit follows from both (`drift_limit`). `by_kernel` says that the kernel counts the
+    events, without delay.
     """
     points: dict[int, list[tuple[MeasuredRun, float, float]]] = {}
     silent = 0

@@ -49,12 +49,12 @@ def check_sweep(runs: Sequence[MeasuredRun]) -> list[Check]:
     return [check(runs) for check in (*_BEFORE, *runs[0].engine.checks, *_AFTER)]
 
 
-#: Settings that, on any engine, do not change which pages the transactions ask for.
+#: Settings that, on any engine, do not change which pages the transactions get.
 _SAME_WORK = frozenset({"pool_size", "pool_size_bytes", "io_mode", "arm"})
 
 
 def _page_gets(runs: Sequence[MeasuredRun]) -> Check:
-    """Check that transactions get equally many pages with any pool; if not, the points did different work.
+    """Check that transactions get equally many pages at all pool sizes; if not, the points did different work.
 
     The check leaves out gets that reads themselves cause (`asked_for` of InnoDB): a larger pool has fewer of them.
     """
@@ -118,13 +118,15 @@ def _device_bytes(runs: Sequence[MeasuredRun]) -> Check:
     found = worst_of(name, title, DEVICE_BYTES_LIMIT, offs)
     if found.status != "failed" or " more " not in found.detail:
         return found
-    # `_process_bytes` already checks the database's count by the kernel's. So only the device's numbers are in doubt.
+    # `_process_bytes` already compares the database's count with the kernel's. So only the device's numbers are in
+    # doubt.
     caveat = "other programs read from the device meanwhile"
     return replace(not_applicable(name, title, f"{found.detail}; {caveat}"), caveat=caveat)
 
 
 def _bytes_off(run: MeasuredRun, other: str, min_reads: int) -> Off:
-    """Return the deviation of the counter `other` from the database's own count of bytes read, less known differences.
+    """Return the deviation of the counter `other` from the database's own count of bytes read, after known differences
+    are subtracted.
 
     The two counters are not sampled at the same moment, so either may include reads that the server did between the two
     samples. Also, a server may read files that do not belong to the database.
@@ -172,7 +174,8 @@ def _little_off(run: MeasuredRun) -> Off:
     if not terminals or not run.window.seconds or "queue" not in run.latency_us:
         return Off(run, None, "the run has no queue times")
     inside = sum(run.latency_us.values()) / 1e6 / run.window.seconds
-    # Each terminal may have a transaction that crosses an edge of the window, which is counted whole or not at all.
+    # Each terminal may have a transaction that crosses an edge of the window. Such a transaction is counted whole or
+    # not at all.
     allowance = terminals / max(1, run.latency_n)
     return Off(run, max(0.0, abs(inside / terminals - 1) - allowance))
 
@@ -214,7 +217,7 @@ def _arrivals(runs: Sequence[MeasuredRun]) -> Check:
 
 @touching("times")
 def _achieved_rate(runs: Sequence[MeasuredRun]) -> Check:
-    """Check that transactions arrived at the rate asked for. A slow engine delays arrivals, but must not lose any."""
+    """Check that transactions arrived at the requested rate. A slow engine delays arrivals, but must not lose any."""
     name, title = "arrival_rate", "Transactions arrived at the rate asked for"
     return worst_of(name, title, ARRIVALS_LIMIT, map(_rate_off, runs))
 

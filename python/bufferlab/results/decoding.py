@@ -27,7 +27,7 @@ _PR_SET_PDEATHSIG = 1
 
 _ROWS_OF_ANY_FILE = 2_000_000
 _ROWS_PER_BYTE = 4
-"""The rows that a table may have per byte of its file, in addition to _ROWS_OF_ANY_FILE.
+"""The most rows that a table may have per byte of its file, in addition to _ROWS_OF_ANY_FILE.
 
 A run on an idle server, sampled each second, has two rows per byte. A table made to exhaust the memory has fifty.
 """
@@ -64,7 +64,7 @@ def refusal(path: Path) -> str | None:
 
 
 def made_here(sha256: str) -> None:
-    """Note the hash of a file that this process has written from its own tables, so that it needs no check."""
+    """Remember the hash of a file that this process wrote from its own tables, so that the file needs no check."""
     _decoded.add(bytes.fromhex(sha256))
 
 
@@ -90,7 +90,8 @@ def _answer(path: Path) -> str:
 def _child() -> Iterator[subprocess.Popen[str]]:
     """Context manager for the child; starts one if none is alive.
 
-    An exception inside the context ends the child: its late answer would otherwise be taken for the next file's.
+    An exception inside the context ends the child: its late answer would otherwise be treated as the answer for the
+    next file.
     """
     if _children and _children[0].poll() is not None:
         _end()
@@ -156,7 +157,7 @@ def main() -> None:
     print(flush=True)
     for line in sys.stdin:
         path = json.loads(line)
-        # Memory of an earlier, larger file may still be mapped.
+        # The limit follows the largest file so far, because memory of an earlier file may still be mapped.
         largest = max(largest, size := os.stat(path).st_size)
         _limit(resource.RLIMIT_AS, mapped + _most_memory(largest))
         used = resource.getrusage(resource.RUSAGE_SELF)

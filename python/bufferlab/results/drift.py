@@ -1,8 +1,8 @@
 """Compares counts per transaction in the first and the last third of the measured window.
 
-Before the window a gate decides that the pool is warm; this module tests afterwards whether it was. If a count drifts,
-its mean depends on the length of the warm-up, not only on the point's settings. All functions are pure: they take
-samples and return numbers.
+Before the window, a gate decides that the pool is warm. This module tests afterwards whether the pool was warm. If a
+count drifts, its mean depends on the length of the warm-up, not only on the point's settings. All functions are pure:
+they take samples and return numbers.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ def drift(samples: pl.DataFrame, own_work: Sequence[str] = (), late_s: float = 0
 
     The result is None if a third has fewer than MIN_MISSES, or samples are too sparse. `own_work` are the engine's
     counters of transactions, read at the same moment as its misses. A driver reports its count later, when its
-    transaction has ended, except at the edges, where drivers stand still. So inside the window drivers report about one
-    transaction too many for each connection. On MySQL 5.7 with 8 connections, that made the ratio 1.7 % too large in 15
-    windows of 3,000 transactions, and 0.7 % in 20 windows of 8,000.
+    transaction has ended. At the edges drivers are stopped, so their counts are exact there. Inside the window drivers
+    report about one transaction too many for each connection. On MySQL 5.7 with 8 connections, that made the ratio 1.7
+    % too large in 15 windows of 3,000 transactions, and 0.7 % in 20 windows of 8,000.
 
     An engine publishes its counts up to `late_s` seconds late, except at the edges. If a third is shorter than
     LATE_FITS times that, the result is None: windows of 2 s without drift had a ratio of 2.3 (PostgreSQL 18.0).

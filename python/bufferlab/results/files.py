@@ -1,8 +1,8 @@
-"""Reads, checks and writes the files of a sweep folder, which may be damaged, foreign or made to harm.
+"""Reads, checks and writes the files of a sweep folder, which may be damaged, foreign or malicious.
 
 The size of every file is checked before it is read into memory. A file with a fault raises DataFileError, which names
 the file. schema.py defines the documents' contents. This module calls write and fsync itself, so that a full disk
-gives an errno; a library's error would have only a sentence.
+raises an OSError with its errno; the error of a library would have only text.
 """
 
 from __future__ import annotations
@@ -107,7 +107,10 @@ def read_json(path: Path, hint: str = RESUME_HINT) -> dict[str, Any]:
 def validated(
     model: type[_Model], document: Mapping[str, Any], path: Path, hint: str = RESUME_HINT, known: Registry | None = None
 ) -> _Model:
-    """Return the document as its model. Raises DataFileError, which names the wrong field, if it does not fit."""
+    """Return the document as an instance of `model`.
+
+    Raises DataFileError, which names the wrong field, if it does not fit.
+    """
     try:
         return model.model_validate(document, context=known)
     except ValidationError as error:
@@ -212,8 +215,8 @@ def wrong_page_trace(trace: pl.DataFrame) -> str | None:
     wrong = pl.any_horizontal(pl.all().is_null()) | (pl.col("kind") >= len(page_trace_words().kinds))
     if _any(trace, wrong):
         return "an access has no page, kind or time"
-    # Pages are numbered without gaps, and each was accessed. So a page number above the number of accesses is wrong,
-    # and would cost memory.
+    # Pages are numbered without gaps, and each was accessed. So a page number above the number of accesses is wrong. It
+    # would also cost memory.
     beyond = pl.col("page") >= trace.height
     return "a page has a number beyond all accesses" if _any(trace, beyond) else None
 
@@ -270,7 +273,7 @@ def _require_plain(document: Any) -> None:
         below: list[Any] = []
         for value in level:
             if isinstance(value, str):
-                value.encode()  # Half of a surrogate pair raises UnicodeEncodeError, a ValueError.
+                value.encode()  # A lone half of a surrogate pair raises UnicodeEncodeError, which is a ValueError.
             elif isinstance(value, dict):
                 below += [*value, *value.values()]
             elif isinstance(value, list):

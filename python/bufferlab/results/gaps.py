@@ -1,4 +1,4 @@
-"""Finds the gaps of a window: stretches in which the worker, the server or the host stood still or was late.
+"""Finds the gaps of a window: stretches in which the worker, the server or the host was stopped or late.
 
 There are two signs of gaps, and the larger gap counts. First, two neighbouring samples further apart than 1.5 sampling
 intervals: the gap is their distance minus the interval. Second, the worker's pulse, a thread that wakes every 100 ms:

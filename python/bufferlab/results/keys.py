@@ -1,6 +1,7 @@
 """Makes the keys of points and data: SHA-256 over canonical JSON, so that equal settings have equal keys on any host.
 
-A key covers settings as asked for, as run, or as loaded. It never covers the host, the time, or the numbers' source.
+A key covers settings as requested, as run, or as loaded. It never covers the host, the time, or how numbers were
+obtained.
 """
 
 from __future__ import annotations
@@ -29,7 +30,10 @@ def digest(kind: str, parts: Mapping[str, Any]) -> str:
 
 
 def point_key(*, experiment: str, engine: str, workload: Mapping[str, Any], knobs_asked: Mapping[str, str]) -> str:
-    """Return the key of a point's settings as asked: the same on every host, for measured and predicted runs."""
+    """Return the key of a point's settings as requested.
+
+    It is the same on every host, for measured and predicted runs.
+    """
     asked = {"experiment": experiment, "engine": engine, "workload": dict(workload), "knobs_asked": dict(knobs_asked)}
     return digest("point", asked)
 
@@ -37,7 +41,7 @@ def point_key(*, experiment: str, engine: str, workload: Mapping[str, Any], knob
 def actual_key(
     *, engine: str, engine_version: str, workload: Mapping[str, Any], knobs_actual: Mapping[str, Any]
 ) -> str:
-    """Return the key of a point's settings as run, which were read back from the engine."""
+    """Return the key of a point's settings as they were read back from the engine."""
     ran = {"engine": engine, "engine_version": engine_version, "workload": dict(workload)}
     return digest("actual", {**ran, "knobs_actual": dict(knobs_actual)})
 

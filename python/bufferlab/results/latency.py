@@ -1,4 +1,5 @@
-"""Computes latency values from stored histogram buckets: n, mean, percentiles, maximum, per transaction type and time.
+"""Computes latency values from stored histogram buckets, per transaction type and kind of time: n, mean, percentiles,
+maximum.
 
 The buckets of a point's runs are added. So a percentile is that of all their transactions, not a mean of percentiles.
 Within a bucket the times are assumed to be spread evenly.
@@ -37,7 +38,8 @@ def latency_values(frames: Sequence[pl.DataFrame]) -> list[LatencyValues]:
     for frame in frames:
         for kind, time, low, high, count in frame.iter_rows():
             at = buckets.setdefault((kind, time), {})
-            # The top bucket of each run ends at that run's maximum. So buckets with the same start are merged.
+            # The top bucket of each run ends at that run's maximum. So buckets are merged by their start, not by their
+            # end.
             widest, n = at.get(low, (high, 0))
             at[low] = (max(widest, high), n + count)
     return [

@@ -45,23 +45,29 @@ class Metric(Term):
     """The metric's name. The table gives it, from the row's name."""
     title: str = ""
     column: str = ""
-    """The column of iostat -x or mpstat that shows the same number; "" without one."""
+    """The column of iostat -x or mpstat that shows the same number; "" if there is none."""
     scale: Scale = "log"
-    """How values are compared: "log" by ratio if all are above zero, "linear" always by difference."""
+    """How values are compared.
+
+    "log": by ratio if all values are above zero, else by difference; "linear": always by difference.
+    """
     needs_long_window: bool = False
     """True if checkpoints or other load on the host change its value, so that a short window allows no claim on it."""
     from_zero: bool = True
-    """True if an axis starts at zero. False for shares near one, which would be a flat line there."""
+    """True if a figure's axis starts at zero.
+
+    False for shares near one, whose changes would be invisible on such an axis.
+    """
     count: str = ""
     """For a count per unit of work, the count's name: "reads" for reads_per_new_order; "" for any other metric."""
     work: Work | None = None
     """The unit of work by which the count is divided; None for any other metric."""
     formula: Quantity | None = None
-    """The formula of a derived value; None for raw metrics, and for values of the histograms."""
+    """The formula of a derived value; None for raw metrics, and for values that are computed from histograms."""
 
     @property
     def label(self) -> str:
-        """Return the words a reader sees: the title, or the name with spaces for its underscores."""
+        """Return the metric's words in reports: the title, or the name with spaces for its underscores."""
         return self.title or self.name.replace("_", " ")
 
     @property
@@ -81,7 +87,7 @@ class Metric(Term):
 
     @property
     def per(self) -> str:
-        """Return the unit of the metric's denominator: "New-Order" of pages/New-Order; "" without one."""
+        """Return the unit of the metric's denominator: "New-Order" of pages/New-Order; "" if there is none."""
         return self.unit.partition("/")[2]
 
     def quantity(self) -> Quantity:
@@ -125,7 +131,8 @@ Rows = tuple[Metric, ...]
 
 
 class PerUnitOfWork(dict[Work, Metric]):
-    """A row of a table that declares several metrics: a count per New-Order and per transaction, rollbacks included."""
+    """A row of a table that declares two metrics: a count per New-Order, and the count per transaction, rollbacks
+    included."""
 
 
 def named(table: Mapping[str, object], probe: str = "", source: str = "") -> Rows:
@@ -145,7 +152,10 @@ def named(table: Mapping[str, object], probe: str = "", source: str = "") -> Row
 
 
 class MetricTable:
-    """The base class of tables of metrics. Each attribute is a row; its metric's name is `prefix` + its own name."""
+    """The base class of tables of metrics.
+
+    Each attribute is a row; its metric's name is `prefix` + the attribute's name.
+    """
 
     rows: ClassVar[Rows]
 
@@ -191,7 +201,7 @@ def derived(
         "derived",
         title=title,
         column=column,
-        # The ratio of two shares is useless if they are near one, or may be zero.
+        # The ratio of two shares is useless if the shares are near one or zero.
         scale=scale or ("linear" if kind == "share" else "log"),
         needs_long_window=long_window or unit.endswith("/s"),
         from_zero=from_zero,
@@ -202,7 +212,7 @@ def derived(
 def counted(
     unit: str, better: Better, title: str, meaning: str, count: Term, *, long_window: bool = False
 ) -> PerUnitOfWork:
-    """Return the row of a count per unit of work. `unit`, `title` and `meaning` do not name the unit of work."""
+    """Return the row of a count per unit of work. `unit`, `title` and `meaning` must not mention the unit of work."""
     rows = PerUnitOfWork()
     for work, one in WORK.items():
         per, formula = f"{title} per {one}", count / _OF_WORK[work]
@@ -334,7 +344,7 @@ class Device(MetricTable, probe="device", source="/proc/diskstats, the whole dis
 
 
 class Disk(MetricTable, probe="device", source="/proc/diskstats, each disk below a stacked device"):
-    """The work of a stacked device, counted again by the disks below it. Never add it to the counters of `Device`."""
+    """The counters of the disks below a stacked device. They count the same work as `Device`, so never add the two."""
 
     disk_reads = counter("requests", "lower", "read requests completed by a disk below a stacked device (LVM, md, loop)")
     disk_read_bytes = counter("bytes", "lower", "bytes read by a disk below a stacked device")
@@ -355,7 +365,7 @@ class Sched(MetricTable, probe="sched", source="/proc/PID/task/TID/schedstat, th
 
 
 class Pulse(MetricTable, probe="pulse", source="a thread of the worker that wakes every 100 ms"):
-    """The time for which the worker or its host stood still."""
+    """The time for which the worker or its host was stopped."""
 
     pulse_late_us = counter("us", "lower", "time by which the worker's pulse of 100 ms came late: it or the host stood still")
 
@@ -567,7 +577,7 @@ OF_LATENCIES: dict[str, float] = {
 
 
 def values_in(window: Window, derived: Mapping[str, Metric]) -> dict[str, Value]:
-    """Return every derived value of a window that has a formula, or the reason for its absence."""
+    """Return each derived value that has a formula, computed over a window, or the reason why the value is missing."""
     return {name: metric.formula.evaluate(window) for name, metric in derived.items() if metric.formula}
 
 

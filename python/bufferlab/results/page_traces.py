@@ -36,11 +36,12 @@ class CountedAccesses(_Strict):
     counter: str
     counted: int = Field(ge=0)
     at_edges: int = Field(default=0, ge=0)
-    """Accesses recorded outside the window while its edge counters were read; `counted` may include some of them."""
+    """Accesses recorded just outside the window, while the engine's counters at its edges were read; `counted` may
+    include some."""
 
 
 class PageTrace(_Strict):
-    """The facts about a trace of page accesses, which runs from the engine's start to its end.
+    """The facts about a trace of page accesses. A trace lasts from the engine's start to its end.
 
     A failed trace has no page-trace.parquet, because a pool's content is unknown after a gap. The file of a dropped
     trace was complete, and was removed.
@@ -64,9 +65,11 @@ class PageTrace(_Strict):
     reader_cpu_us: float | None = Field(default=None, ge=0)
     """The processor time of the thread that reads the records; None if the engine's own thread recorded accesses."""
     recorder: Literal["engine", "inside", "uprobes"] | None = None
-    """Who recorded: the engine's own pool, our code in the server, or in earlier runs the kernel; None if unknown."""
+    """The recorder: the engine's own pool, bufferlab's code inside the server, or in earlier runs the kernel; None if
+    unknown."""
     set_up_us: float | None = Field(default=None, ge=0)
-    """The time that our code inside the server took to prepare the recording, before the server's first instruction.
+    """The time that bufferlab's code inside the server took to prepare recording, before the server's first
+    instruction.
 
     None for other recorders.
     """
@@ -88,13 +91,17 @@ class PlannedTraces(_Strict):
     """The plan of a sweep's page traces, as plan.json holds it."""
 
     recorder: Literal["inside", "uprobes"] | None
-    """Who records: our code inside the server, or in earlier sweeps the kernel; None if no run has a page trace."""
+    """The recorder: bufferlab's code inside the server, or in earlier sweeps the kernel; None if no run has a page
+    trace."""
     keep: KeepTraces
     by_name: bool
-    """Whether the experiment or an option asks for page traces by name."""
+    """True if the user requested page traces explicitly, in the experiment or by an option."""
     why_not: str | None = None
     limit_bytes: int | None = Field(default=None, gt=0)
-    """The user's limit of bytes for a run's file of accesses. None for the default, and in earlier sweeps."""
+    """The user's limit, in bytes, for the file with a run's recorded accesses.
+
+    None for the default, and in earlier sweeps.
+    """
 
 
 class Replayed(_Strict):
@@ -115,11 +122,12 @@ class Replayed(_Strict):
     evictions: int = Field(ge=0)
     """Pages that lost their frame to another page."""
     made_young: int = Field(ge=0)
-    """InnoDB's moves from the old sublist to the head; 0 in other managers."""
+    """Pages that InnoDB moved from the old sublist to the LRU list's head; 0 in other managers."""
     not_made_young: int = Field(ge=0)
     """InnoDB's accesses to old pages that came too early to move them; 0 in other managers."""
     guessed_scan_gets: int = Field(default=0, ge=0)
-    """Gets that PostgreSQL's model took for those of a scan, as the trace does not mark scans; 0 in other managers."""
+    """Gets that PostgreSQL's model assumed to be a scan's, because the trace does not mark scans; 0 in other
+    managers."""
     ring_reuses: int = Field(default=0, ge=0)
     """Misses that reused a buffer of their scan's ring, without evicting a page outside it; 0 in other managers."""
     lru_writes: int = Field(default=0, ge=0)
@@ -131,7 +139,8 @@ class Replayed(_Strict):
     checkpoint_writes: int = Field(default=0, ge=0)
     """Dirty pages that PostgreSQL's checkpoints wrote; 0 in other managers."""
     page_images: int = Field(default=0, ge=0)
-    """Pages that PostgreSQL logs whole, at their first change after a checkpoint begins; 0 in other managers."""
+    """Full-page images that PostgreSQL writes to its WAL, at a page's first change after a checkpoint begins; 0 in
+    other managers."""
     frames_used: int = Field(ge=0)
     """Frames that hold a page at the window's end."""
     brought_in_since_start: int = Field(ge=0)
@@ -187,7 +196,7 @@ Work = Annotated[
 
 
 class TracedRun(_Strict):
-    """The run whose page trace the predictions of other points come from."""
+    """The traced run from whose page trace the other points are predicted."""
 
     ALSO_PRINTED: ClassVar = ("own_error", "own_writes_error")
 
@@ -203,22 +212,24 @@ class TracedRun(_Strict):
     measured_reads: int = Field(ge=0)
     """Pages that the engine itself counted as read in the window."""
     modelled_reads: int = Field(ge=0)
-    """Pages that the model reads in the window at the run's own point."""
+    """Pages that the model reads in the window with the run's own settings."""
     measured_writes: int | None = Field(default=None, ge=0)
     """Pages that the engine itself counted as written in the window; None in earlier predictions, and if unknown."""
     modelled_writes: int | None = Field(default=None, ge=0)
-    """Pages that the model writes in the window at the run's own point; None if it predicts no writes."""
+    """Pages that the model writes in the window with the run's own settings; None if it predicts no writes."""
 
     @property
     def own_writes_error(self) -> float | None:
-        """Return the relative error of the model's writes at the run's own point (0.01 is 1 %); None if unknown."""
+        """Return the relative error of the model's writes with the run's own settings (0.01 is 1 %); None if
+        unknown."""
         if not self.measured_writes or self.modelled_writes is None:
             return None
         return self.modelled_writes / self.measured_writes - 1
 
     @property
     def own_error(self) -> float | None:
-        """Return the relative error of the model's reads at the run's own point, by the engine's count; 0.01 is 1 %."""
+        """Return the relative error of the model's reads with the run's own settings, compared with the engine's count;
+        0.01 is 1 %."""
         return self.modelled_reads / self.measured_reads - 1 if self.measured_reads else None
 
 
@@ -284,14 +295,17 @@ class GeneratedRun(_Strict):
     notes: list[str] = []
     """The differences between the experiment and this run, in sentences."""
     touches: list[ObjectTouches] = []
-    """The touches by table and index in a run of the sweep's first block, whose measured runs keep their traces.
+    """The touches by table and index, in a run of the sweep's first block.
+
+    That block's measured runs keep their traces.
+
 
     Empty in other blocks, and if only a part of the database was simulated.
     """
 
 
 class Prediction(_Strict):
-    """How a model filled a predicted run: from which accesses, with which settings, and with which doubts.
+    """How a model predicted a run: from which accesses, with which settings, and with which doubts.
 
     The accesses are those of a traced run, or they were generated.
     """
@@ -303,11 +317,14 @@ class Prediction(_Strict):
     traced: TracedRun | None = None
     generated: GeneratedRun | None = None
     values: dict[str, int]
-    """The values with which the model was run of all settings that it obeys, except the pool's size."""
+    """The values of all settings of the model with which it was run, except the pool's size."""
     pool_bytes: int = Field(gt=0)
     pool_frames: int = Field(gt=0)
-    """The frames of the pool: its bytes times the traced engine's own frames per byte; for a generated run, its bytes
-    divided by the page size."""
+    """The number of frames of the pool.
+
+    With a traced run: the pool's bytes times the frames per byte that the engine had there. With a generated run: the
+    pool's bytes divided by the page size.
+    """
     nominal_frames: int = Field(gt=0)
     """The pool's bytes divided by the page size: the frames with which LRU and OPT were replayed for comparison."""
     found: Replayed | None
@@ -316,12 +333,15 @@ class Prediction(_Strict):
     """Name of a speed -> counts of the replay at that speed; empty if no setting makes reads depend on speed."""
     lru: Replayed
     opt: Replayed | None = None
-    """The counts of OPT with `nominal_frames`; None for generated accesses: OPT looks ahead, but they are not kept."""
+    """The counts of OPT with `nominal_frames`.
+
+    None for generated accesses: OPT looks ahead, but these accesses are not kept.
+    """
     writes: PredictedWrites | None = None
     """The predicted writes; None in earlier predictions, and for models and accesses that have none."""
     turnovers: float = Field(ge=0)
-    """The pages that enter this pool from the load's first transaction on, divided by the pool's frames: how often the
-    whole pool was replaced."""
+    """How often the whole pool was replaced: the pages that enter this pool from the load's first transaction on,
+    divided by its frames."""
     turnovers_before: float = Field(ge=0)
     """The turnovers (as in `turnovers`) before the window began."""
     is_traced_point: bool
@@ -355,17 +375,17 @@ class Prediction(_Strict):
 
     @property
     def reads_per(self) -> dict[str, dict[str, float]]:
-        """Return the reads of each replay by unit of work: "found", "lru", "opt", and those of `replays`."""
+        """Return the reads per unit of work of each replay: "found", "lru", "opt", and those of `replays`."""
         return self._per(lambda one: one.reads)
 
     @property
     def misses_per(self) -> dict[str, dict[str, float]]:
-        """Return the misses of each replay by unit of work, under the keys of `reads_per`."""
+        """Return the misses per unit of work of each replay, under the keys of `reads_per`."""
         return self._per(lambda one: one.misses)
 
     @property
     def writes_per(self) -> dict[str, dict[str, float]]:
-        """Return the pages written by unit of work: "least", "pages", "most"; empty if they are not predicted."""
+        """Return the pages written per unit of work: "least", "pages", "most"; empty if they are not predicted."""
         told = self.writes
         if told is None or told.pages is None or told.least_pages is None or told.most_pages is None:
             return {}
@@ -436,7 +456,8 @@ class GeneratedPoints(_Strict):
 class OtherPools(_Strict):
     """The content of other-pools.json: the reads that models predict for a measured sweep.
 
-    They are made without a run before its first run, and from its page traces after its last run.
+    Some are made before the sweep's first run, from generated accesses. The others are made after its last run, from
+    its page traces.
     """
 
     format: Literal["bufferlab-other-pools"] = "bufferlab-other-pools"

@@ -62,16 +62,18 @@ class PredictedWrites(_Strict):
     ALSO_PRINTED: ClassVar = ("pages", "least_pages", "most_pages", "page_bytes", "copy_bytes", "waiting_share")
 
     ends: list[WritesEnd] = Field(max_length=2)
-    """The ends of the range, that of the slower load first. Empty if nothing is predicted."""
+    """The ends of the range, the one with the slower load first. Empty if nothing is predicted."""
     why_not: str | None = None
     """The reason why the pages are not predicted; None if they are."""
     page_size_bytes: int = Field(gt=0)
     copies_per_page: float | None = Field(default=None, ge=0)
-    """Copies in the doublewrite buffer for each page written: in the traced run, or without a run by the setting. None
-    if the run did not count them."""
+    """Copies in the doublewrite buffer for each page written: as counted in the traced run, or without a run by the
+    setting. None if the run did not count them."""
     redo_bytes: int | None = Field(default=None, ge=0)
-    """Bytes written to the redo log or WAL: those of the traced window, or the geometric mean of the two ends. None if
-    the run did not count them, or without a run if they are not calibrated."""
+    """Bytes written to the redo log or WAL: those of the traced window, or the geometric mean of the two ends.
+
+    None if the run did not count them, or, without a run, if the rules for them are not calibrated.
+    """
     doubts: list[WritesDoubt] = []
 
     @property
@@ -119,6 +121,6 @@ class PredictedWrites(_Strict):
 
     @property
     def waiting_share(self) -> float | None:
-        """Return the share of reads that had to wait until a dirty page was written; with two ends the larger share."""
+        """Return the share of reads that had to wait until a dirty page was written; of two ends, the larger share."""
         shares = [end.single_page_writes / end.reads for end in self.ends if end.reads]
         return None if self.pages is None else max(shares, default=0.0)

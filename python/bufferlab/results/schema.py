@@ -142,10 +142,10 @@ class Point(_Strict):
 
 
 class StoredSetting(_Strict):
-    """One setting of a point, under bufferlab's name for it: as asked for, as planned and as read back."""
+    """One setting of a point, under bufferlab's name for it: the value requested, planned, and read back."""
 
     asked: str | None = None
-    """The canonical text of the value asked for ("10%"); None for a setting that only the engine reports."""
+    """The requested value in canonical form ("10%"); None for a setting that only the engine reports."""
     planned: Value = None
     """The value that was to be used; None if the choice was left to the engine."""
     actual: Value = None
@@ -153,7 +153,7 @@ class StoredSetting(_Strict):
     unit: str = ""
     """The unit of `planned` and `actual`: "bytes", "s"; "" for a word or a bare number."""
     note: str = ""
-    """The engine's note on the value: why it differs from the one asked for, or where a server's password came from."""
+    """The engine's note on the value: why it differs from the requested one, or where a server's password came from."""
 
     @property
     def value(self) -> Value:
@@ -169,8 +169,8 @@ class StoredSetting(_Strict):
 class WarmUp(_Strict):
     """The warm-up of a run: which gate ended it, and how long it took.
 
-    The gates are a full turnover of the pool, flat misses, reads that brought no new page, and the cap on its length.
-    An engine without a pool has a fixed warm-up. A run without a warm-up is cold.
+    A gate is one of: a full turnover of the pool, misses that no longer fall, reads that brought no new page, the cap
+    on the length. An engine without a pool has a fixed warm-up. A run without a warm-up is cold.
     """
 
     gate: Literal["pool_turnover", "flat_misses", "no_new_pages", "cap", "fixed", "cold"]
@@ -204,7 +204,7 @@ class PhaseDone(_Strict):
 
 
 class Tree(_Strict):
-    """One b-tree of the loaded database, which holds a table's rows or an index, with its numbers of pages."""
+    """One b-tree of the loaded database, with its numbers of pages. It holds a table's rows or an index."""
 
     name: str
     table: str
@@ -274,7 +274,7 @@ class BlockTraceLost(_Strict):
 class BlockTrace(_Strict):
     """The facts about a trace of block requests over the measured window: whether it is complete, and its cost.
 
-    A failed trace has no block-trace.parquet, because a reader would take a table with gaps for a complete one.
+    A failed trace has no block-trace.parquet, because a reader would consider a table with gaps complete.
     """
 
     status: Literal["ok", "failed"]
@@ -318,7 +318,7 @@ class StoredFile(_Strict):
 
 
 class StoredFailure(_Strict):
-    """The reason why a run did not end well: what happened, the kind of failure, where, and what to try."""
+    """The reason why a run failed or was interrupted: what happened, the kind of failure, where, and what to try."""
 
     kind: FailureKind
     what: str
@@ -359,14 +359,14 @@ class Run(_Strict):
     consistency: Consistency | None = None
     integrity: list[IntegrityRow] = []
     block_trace: BlockTrace | None = None
-    """The facts on the run's block trace; None if none was to be made."""
+    """The facts about the run's block trace; None if no block trace was requested."""
     page_trace: PageTrace | None = None
-    """The facts on the run's page trace; None if none was to be made."""
+    """The facts about the run's page trace; None if no page trace was requested."""
     prediction: Prediction | None = None
-    """The model's counts and where they come from; None for a measured run."""
+    """The model's counts and their source; None for a measured run."""
     status: Literal["ok", "failed", "skipped", "interrupted"]
     failure: StoredFailure | None = None
-    """The reason why the run did not end well; None when it did."""
+    """The reason why the run failed or was interrupted; None if it ended as planned."""
     started_at: Moment
     ended_at: Moment
     files: dict[str, StoredFile] = {}
@@ -410,7 +410,7 @@ class StoredPlan(_Open):
     runs: list[StoredPlannedRun] = []
     versions: dict[str, str] = {}
     page_trace: PlannedTraces | None = None
-    """The page traces that the runs were to have; None in sweeps of earlier versions, and in predicted sweeps."""
+    """The page traces planned for the runs; None in sweeps of earlier versions, and in predicted sweeps."""
     blocks: list[Place] | None = None
     """The blocks that `run --blocks` chose for this folder; None for all blocks of the plan."""
     predicted_from: dict[str, Any] = {}
@@ -428,9 +428,12 @@ class StoredStop(_Open):
     """The content of stop.json: the number of blocks of a sweep with `repetitions = "auto"`."""
 
     blocks: int = Field(ge=2)
-    """The number of blocks to do. Before the first evaluation of the results, the number of blocks until it."""
+    """The number of blocks to run.
+
+    Before the results are evaluated the first time, it is the number of blocks until then.
+    """
     enough: bool | None
-    """True if the first evaluation of the results found the blocks enough; None before it.
+    """True if the first evaluation of the results found that these blocks are enough; None before the evaluation.
 
     False if it raised `blocks` to the number that should be enough; the sweep is judged again after these.
     """

@@ -23,7 +23,7 @@ _USUAL_SHARE = 0.5
 
 @dataclass(frozen=True)
 class Stretch:
-    """A part of a window without a sign of life from the database, in seconds of the run's clock."""
+    """A part of a window in which the database showed no sign of life, in seconds of the run's clock."""
 
     start_s: float
     end_s: float

@@ -1,8 +1,8 @@
 """The sweep folder on disk: created, filled run by run without half-written files, and checked when it is opened.
 
-This module computes no values; the formulas of the metrics do. It publishes a run by the usual recipe (rename(2),
-fsync(2)): write a new folder, fsync its files, rename it, fsync the parent. A crash leaves a complete run, or a marked
-`.tmp-*` folder that a later command removes.
+This module computes no values. It publishes a run by the usual recipe (rename(2), fsync(2)): write a new folder, fsync
+its files, rename it, fsync the parent. A crash leaves a complete run, or a marked `.tmp-*` folder that a later command
+removes.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ def new_run_id() -> str:
 
 
 def sample_rows(event: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return the rows of samples.parquet for one `sample` event of the worker: each value with the event's time."""
+    """Return the rows of samples.parquet for one `sample` event of the worker: one row for each value."""
     moment = {"t_s": float(event["t_s"]), "phase": event["phase"], "edge": event.get("edge")}
     return [{**moment, **value} for value in event["values"]]
 
@@ -146,7 +146,7 @@ class _Recent:
         else:
             table = read()
             self._bytes += (size := int(table.estimated_size()))
-        self._tables[key] = table, size  # The table read last is moved to the end; the first is dropped first.
+        self._tables[key] = table, size  # The table read last moves to the end. The cache drops tables from the front.
         while self._bytes > self._MOST_BYTES:
             self._bytes -= self._tables.pop(next(iter(self._tables)))[1]
         return table
@@ -175,13 +175,13 @@ class RunRecord:
 
     @property
     def failure(self) -> Failure | None:
-        """Return why the run did not end well; None when it did."""
+        """Return why the run failed or was interrupted; None if it ended as planned."""
         told = self.run.failure
         return Failure.told(told.model_dump()) if told else None
 
     @property
     def reason(self) -> str | None:
-        """Return the failure as a sentence; None for a run that ended well."""
+        """Return the failure as a sentence; None for a run that ended as planned."""
         failure = self.failure
         return failure.sentence() if failure else None
 
@@ -240,7 +240,7 @@ class RunRecord:
 
 
 class SweepFolder:
-    """The results of one command: the experiment asked for, the host, and one folder per run."""
+    """The results of one command: the requested experiment, the host, and one folder per run."""
 
     PRINTED: ClassVar = ("path", "experiment")
 
@@ -264,7 +264,7 @@ class SweepFolder:
         self.merged = merged
         """The hosts of a merged sweep, as in hosts.json; None for a sweep that `bufferlab run` made."""
         self.stop: StoredStop | None = None
-        """The decision on how many blocks the sweep does; None if the number was fixed before the sweep began."""
+        """The decision on the number of blocks to run; None if the number was fixed before the sweep began."""
 
     @property
     def experiment(self) -> str:
@@ -279,7 +279,7 @@ class SweepFolder:
 
     @property
     def blocks(self) -> tuple[int, ...]:
-        """Return the blocks whose runs belong in this folder, in the plan's order."""
+        """Return the blocks whose runs this folder should contain, in the plan's order."""
         planned = blocks_of(self.plan)
         return planned if self.stop is None else planned[: self.stop.blocks]
 
@@ -302,7 +302,7 @@ class SweepFolder:
 
     @property
     def planned_cells(self) -> set[tuple[int, int]]:
-        """Return (point, block) of every run that belongs in this folder."""
+        """Return (point, block) of every run that this folder should contain."""
         blocks = self.blocks
         return {cell for cell in cells_of(self.plan) if cell[1] in blocks}
 
@@ -402,11 +402,11 @@ class SweepFolder:
     ) -> RunRecord:
         """Write one run atomically: even after a power cut, the run is on disk completely or not at all.
 
-        `samples` are rows of `sample_rows`, `latency` rows of `latency_rows`. `beside` has further text files by name
-        (a server's configuration), `tables` Parquet files made elsewhere (a block trace). Runs that failed or were
-        interrupted are published too, with the files they have. Raises InternalError for bugs of ours: a run that is
-        published already, and rows or a run that break the stored format. Raises EnvironmentLackingError if the disk
-        refuses; then no part of the run stays.
+        `samples` are rows of `sample_rows`, `latency` rows of `latency_rows`. `beside` has the text of further files by
+        name (a server's configuration). `tables` has Parquet files that are already on disk (a block trace). Runs that
+        failed or were interrupted are published too, with the files that they have. Raises InternalError for a bug in
+        bufferlab: the run is published already, or the run or its rows break the stored format. Raises
+        EnvironmentLackingError if the file system refuses a write; then no part of the run remains.
         """
         run_id = run.run_id
         final = self.path / "runs" / run_id
@@ -442,7 +442,7 @@ class SweepFolder:
     def changing(self, what: str) -> AbstractContextManager[None]:
         """Context manager for writing `what` into the folder.
 
-        Raises EnvironmentLackingError if the disk refuses: that ends the sweep, and the hint is the command to resume.
+        Raises EnvironmentLackingError if the file system refuses a write; its hint is the command to resume the sweep.
         """
         return into(self.path, what, "earlier runs are kept", f"bufferlab run --resume {self.path}")
 
@@ -462,7 +462,7 @@ class SweepFolder:
         return marked.remove_leftovers(self.path / "runs", f"{TEMPORARY}*")
 
     def write_summary(self, rows: Sequence[Mapping[str, Any]]) -> Path:
-        """Replace summary.parquet; return its path. A report makes the file anew, so a user may delete it."""
+        """Replace summary.parquet; return its path. Every report makes the file again, so a user may delete it."""
         frame = _frame(rows, SUMMARY_COLUMNS)
         return self._replace("summary.parquet", lambda path: write_parquet(path, frame, _VERSION))
 
@@ -479,7 +479,7 @@ class SweepFolder:
         return _table(self.path / "summary.parquet", SUMMARY_COLUMNS)
 
     def write_stop(self, stop: StoredStop) -> None:
-        """Store in stop.json the decision on how many blocks the sweep does."""
+        """Store in stop.json the decision on the number of blocks to run."""
         stamp = {"format": FORMAT, "format_version": FORMAT_VERSION}
         data = json_bytes({**stop.model_dump(mode="json"), **stamp})
         self._replace(STOP_FILE, lambda path: write_bytes(path, data))
@@ -509,7 +509,7 @@ class SweepFolder:
             return None
         hint = f"remove it; bufferlab run --resume {self.path} makes it anew"
         found = validated(OtherPools, read_json(path, hint), path, hint)
-        # Reading the runs hashes all of their files, so read them only if a prediction is from a traced run.
+        # Reading runs computes hashes of all their files, so read them only if a prediction comes from a traced run.
         files = {record.run_id: record.run.files for record in self.runs() if record.ok} if found.of else {}
         for one in found.of:
             stored = files.get(one.traced.run_id, {}).get(PAGE_TRACE_FILE)
@@ -526,7 +526,7 @@ class SweepFolder:
         with into(target, "the report", "the runs are kept", command), ExitStack() as stack:
             folder = self.path
             if target.parent != self.path:
-                with suppress(FileExistsError):  # This also covers a dangling link.
+                with suppress(FileExistsError):  # A dangling symbolic link raises FileExistsError too.
                     target.parent.mkdir()
                 folder = stack.enter_context(own_folder(target.parent))
             beside = self.path.resolve()

@@ -1,7 +1,7 @@
 """Computes values of a run over time: second by second, and of any part of the measured window.
 
-Each stretch between two samples is treated as a small window, to which the metrics' formulas apply. Counters between
-samples are interpolated. All functions are pure: they take samples and return values.
+Each stretch between two samples is treated as a small window, to which the formulas of the metrics are applied.
+Counters between samples are interpolated. All functions are pure: they take samples and return values.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import polars as pl
 
 
-#: The name of the stretch between two windows, in which the next phase is set up.
+#: The phase name of the time between two windows, in which the next phase is set up.
 BETWEEN = "between"
 #: The order of samples of the same time: a window's end edge, then samples without an edge, then the next start edge.
 _ORDER = {"end": -1, None: 0, "start": 1}

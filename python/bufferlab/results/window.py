@@ -37,7 +37,7 @@ Edge = dict[str, dict[str, Reading]]
 Course = Mapping[str, tuple[tuple[float, float], ...]]
 #: The reason why a counter has no value if an edge sample lacks it. The counter's name is put before this text.
 NOT_SAMPLED = "was not sampled at both edges"
-#: The counter of the lateness of the worker's pulse, which should come every 100 ms.
+#: The counter of how late the worker's pulse came. The pulse is a thread that should wake every 100 ms.
 PULSE = "pulse_late_us"
 #: The name of the main phase: its edge samples bound the measured window.
 MEASURE = "measure"
@@ -181,7 +181,7 @@ def _counts(samples: pl.DataFrame, phase: str, courses: frozenset[str]) -> Cours
 
     wanted = (pl.col("phase") == phase) & pl.col("metric").is_in(sorted(courses)) & pl.col("count").is_not_null()
     found: dict[str, dict[float, int]] = {}
-    # Only a few of many rows are needed. To group them in a query would take longer than this loop.
+    # Only a few of many rows are needed. Grouping them in a query would take longer than this loop.
     for metric, t_s, count in samples.filter(wanted).select("metric", "t_s", "count").iter_rows():
         summed = found.setdefault(metric, {})
         summed[t_s] = summed.get(t_s, 0) + count

@@ -20,7 +20,7 @@ from bufferlab.slow_log.transactions import By, Kind, Tally, Transactions
 
 _HINT = "give a slow query log of MySQL, MariaDB or Percona Server, written as a file (log_output = FILE)"
 _OF_PARTS = ("without an end", "in a transaction without an end")
-"""The reasons for leaving out a statement that show that the log lacks some statements that ran."""
+"""Those reasons for leaving out a statement which show that the log lacks statements that the server executed."""
 
 
 @dataclass(frozen=True)
@@ -129,7 +129,10 @@ def _statements(kind: Kind) -> int:
 
 
 def _schema(kinds: Any, asked: str | None, where: str) -> str:
-    """Return the schema asked for, or else the schema with most statements. Raises SpecError if no kind has it."""
+    """Return the requested schema, or else the schema with most statements.
+
+    Raises SpecError if no kind of transaction has it.
+    """
     counts: Counter[str] = Counter()
     for kind in kinds:
         counts[kind.schema] += _statements(kind)

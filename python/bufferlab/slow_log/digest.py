@@ -16,7 +16,7 @@ from bufferlab.slow_log.keywords import FIXED_AFTER, KEYWORDS, LITERAL_AFTER, RE
 from bufferlab.slow_log.tokens import FOLDED, Double, Hexadecimal, Token, UnreadableError, Value, name_of, tokens_of
 
 _MOST_PADDED = 512
-"""The most values of an IN list that is padded, so that lists of nearly the same length share one form."""
+"""The most values of an IN list that is padded. Padding gives lists of nearly the same length one form."""
 
 _PLAIN = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 
@@ -71,7 +71,8 @@ def _signed(tokens: list[Token]) -> list[Token]:
         if token.kind == "literal":
             while kept and kept[-1].is_("-", "+") and (len(kept) == 1 or _before_sign(kept[-2])):
                 if kept[-1].text == "-" and isinstance(token.value, bytes) and _number_of(token.value) is None:
-                    break  # Bytes have no sign: the server converts them to a number and negates that.
+                    # Keep the sign outside of bytes: the server converts the bytes to a number, and negates the number.
+                    break
                 if kept.pop().text == "-":
                     token.value = _negated(token.value)
         kept.append(token)
@@ -135,7 +136,8 @@ _UNWANTED = {
 
 
 def _fix(tokens: Sequence[Token]) -> None:
-    """Mark the literals that must stay: the server takes no parameter there, or gives it another meaning."""
+    """Mark the literals that must stay, because the server accepts no parameter there, or gives a parameter another
+    meaning."""
     in_list_of_places = 0  # The depth of parentheses (from 1) around the current ORDER BY or GROUP BY, else 0.
     depth = 1
     for at, token in enumerate(tokens):
@@ -173,7 +175,8 @@ def _in_type(tokens: Sequence[Token], at: int) -> bool:
 
 
 def _wrapped(tokens: Sequence[Token]) -> list[Token]:
-    """Return the tokens with DATE('...') in place of DATE '...': only DATE(...) can have a parameter."""
+    """Return the tokens with DATE('...') in place of DATE '...', because only the function DATE can have a
+    parameter."""
     made: list[Token] = []
     for at, token in enumerate(tokens):
         is_typed = token.is_text and token.kind == "literal" and at and tokens[at - 1].is_(*LITERAL_AFTER)
@@ -216,7 +219,8 @@ def _list_end(tokens: Sequence[Token], at: int) -> int:
 
 
 def _ignoring(tokens: list[Token]) -> list[Token]:
-    """Return the tokens with IGNORE added to a writing statement: keys that a script draws again may already exist.
+    """Return the tokens with IGNORE added to a writing statement, because a script may insert a key that already
+    exists.
 
     A statement that has IGNORE or ON DUPLICATE KEY UPDATE stays unchanged.
     """
@@ -315,7 +319,7 @@ def _digest(tokens: Sequence[Token]) -> str:
     joined: list[Token] = []
     for token in tokens:
         if token.kind == "literal":
-            # A text after a value is a column's name. Leave it out, because a digest has no texts.
+            # A text after a value is the alias of a column. Leave it out, because a digest has no texts.
             if not (joined and joined[-1].kind == "literal"):
                 joined.append(Token("literal", "?"))
         elif token.kind == "quoted" and _PLAIN.fullmatch(token.text[1:-1]) and token.text[1:-1].upper() not in KEYWORDS:

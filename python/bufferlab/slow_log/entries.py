@@ -2,9 +2,10 @@
 
 It follows the servers' code (MySQL sql/log.cc, `File_query_log::write_slow`; MariaDB sql/log.cc,
 `MYSQL_QUERY_LOG::write`). An entry has lines that begin with #, perhaps `use schema;`, `SET timestamp=...;`, and the
-statement, which ends with `;` and the end of a line. The servers do not escape the lines of a statement, so a line in
-it may look like the first line of an entry. This module takes it for one. The statement that is cut by it is counted,
-but left out of scripts. So is a statement that the file's end cuts. Lines outside of entries are counted.
+statement, which ends with `;` and the end of a line. The servers do not escape the lines of a statement, so a line in a
+statement may look like the first line of an entry. This module treats such a line as the first line of an entry. The
+statement that the line cuts is counted, but left out of scripts. So is a statement that the file's end cuts. Lines
+outside of entries are counted.
 """
 
 from __future__ import annotations
@@ -57,7 +58,7 @@ class LogEntry:
     sql: str = ""
     """The statement without its final `;`. Bytes that are not UTF-8 are lone surrogates."""
     unread: str = ""
-    """The reason why the statement was not read (it is cut, or too large); "" if it was read."""
+    """The reason why the statement was not read (it is incomplete, or too large); "" if it was read."""
 
 
 def entries(file: BinaryIO, reader: Reader | None = None) -> Iterator[LogEntry]:

@@ -96,7 +96,8 @@ def schema_of(named: Named, schema: str) -> tuple[str, str]:
     schemas = {before or schema for _, before in sources} | {before for _, before in named.functions if before}
     if any(name.lower() in SYSTEM_SCHEMAS for name in schemas):
         return schema, OF_ANOTHER_SCHEMA
-    # The log lacks the schema of some connections. Then assume that an unqualified name is in the others' schema.
+    # The log lacks the schema of some connections. Assume that their unqualified names are in the schema of the
+    # qualified names.
     schemas -= {""}
     return (schema, OF_SEVERAL_SCHEMAS) if len(schemas) > 1 else (next(iter(schemas), schema), "")
 
@@ -108,7 +109,7 @@ def unqualified(tokens: Sequence[Token], named: Named, schema: str) -> list[Toke
 
 
 def _is_clause(tokens: Sequence[Token], at: int, here: _Depth, *, is_outermost: bool) -> bool:
-    """Note in `here` how the word at index `at` affects the names after it. Return whether it is a keyword."""
+    """Record in `here` how the word at index `at` affects the names after it. Return whether it is a keyword."""
     word = tokens[at].text.upper()
     before = tokens[at - 1] if at else None
     if here.expects and word in _BEFORE_TABLE:
@@ -160,7 +161,8 @@ def _common_tables(tokens: Sequence[Token]) -> set[str]:
 
 
 def _is_none(token: Token, name: str, common: set[str]) -> bool:
-    """Return whether an unqualified name where a table may be is none: a query of WITH, or DUAL."""
+    """Return whether an unqualified name in the place of a table is not a table: the name of a query of WITH, or
+    DUAL."""
     return name.lower() in common or (token.kind == "word" and name.upper() == "DUAL")
 
 

@@ -21,8 +21,10 @@ MOST_BYTES = (4 << 20) - (64 << 10)
 _MOST_STEPS = 9_000
 """The most statements and \\set lines of a script, below the core's limit."""
 _MOST_STATEMENTS = 400
-"""The most statements of a script. Each connection prepares all of them, and a server allows 16,382 in total
-(max_prepared_stmt_count)."""
+"""The most statements of a script.
+
+Each connection prepares all of them, and a server allows 16,382 in total (max_prepared_stmt_count).
+"""
 _MOST_SECTIONS = 100
 _MOST_WEIGHT = 1_000_000
 _SOME = 200
@@ -156,9 +158,9 @@ def _section(name: str, weight: int, kind: Kind, samples: Sequence[tuple[Value, 
 def _is_of_bytes(values: Sequence[Value]) -> bool:
     """Return whether the script passes these values of one parameter to the server as bytes.
 
-    It does if a value was written as x'...'. It also does if a value was written as 0x... and is longer than a number,
-    as keys and hashes are, or if another value is a text. A literal 0x... may be a number or a text to the server, but
-    a parameter has one type.
+    It does if a value was written as x'...'. It also does if a value was written as 0x... and either is longer than a
+    number, as keys and hashes are, or another value is a text. The server treats a literal 0x... as a number or a text,
+    but a parameter has one type.
     """
     if any(isinstance(value, bytes) and not isinstance(value, Hexadecimal) for value in values):
         return True
@@ -184,7 +186,7 @@ def _choice(value: Value, as_hexadecimal: bool) -> str:
     if isinstance(value, Hexadecimal):
         return _choice(value.number, as_hexadecimal)
     if isinstance(value, float):
-        return repr(float(value))  # As a parameter, any number with a decimal point is a double to the server.
+        return repr(float(value))  # The server treats any parameter with a decimal point as a double.
     if isinstance(value, str):
         # A \set line cannot contain a line's end, so write a text with control characters as bytes.
         return "'" + value.replace("'", "''") + "'" if value.isprintable() else f"x'{value.encode().hex()}'"

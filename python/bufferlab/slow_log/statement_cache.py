@@ -1,9 +1,9 @@
-"""Reads statements fast: it cuts only one of the statements that differ only in plain literals into tokens.
+"""Reads statements fast: of the statements that differ only in plain literals, it cuts only one into tokens.
 
 A plain literal is a whole number, or a text in single quotes that has no backslash, no quote, and no byte that is not
-UTF-8. The reader first replaces each plain literal by a mark that occurs in no statement, and reads the result. Where
-the marks come out as values, the literals belong. If a mark does not come out as a value (it was in a comment, a name,
-or another text), each such statement is cut into tokens.
+UTF-8. The reader first replaces each plain literal by a mark that occurs in no statement, and reads the result. If
+every mark becomes a value of the result, later statements of this form get their literals at the marks' places. If a
+mark does not become a value (it was in a comment, a name, or another text), each such statement is cut into tokens.
 """
 
 from __future__ import annotations

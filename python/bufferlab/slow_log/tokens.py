@@ -16,7 +16,7 @@ _NUMBER_BYTES = 8
 
 
 class Hexadecimal(bytes):
-    """The bytes of a literal 0x..., which a server takes for a number next to another number, else for bytes."""
+    """The bytes of a literal 0x..., which a server treats as a number next to another number, and else as bytes."""
 
     @property
     def number(self) -> int | str | None:
@@ -25,7 +25,10 @@ class Hexadecimal(bytes):
 
 
 class Double(float):
-    """A number written with an exponent. To a server it is a double, but 1.1, without an exponent, a decimal."""
+    """A number written with an exponent.
+
+    A server treats it as a double, but 1.1, which has no exponent, as a decimal.
+    """
 
     __slots__ = ()
 
@@ -130,7 +133,7 @@ def _token(kind: str, text: str, ansi_quotes: bool, before: list[Token]) -> Toke
         case "hex":
             digits = text[2:-1] if text[1] == "'" else text[2:]
             data = bytes.fromhex(digits if len(digits) % 2 == 0 else "0" + digits)
-            # If a character set precedes the literal, the server takes it for a text, never for a number.
+            # If a character set precedes the literal, the server treats it as a text, never as a number.
             is_hybrid = text[0] == "0" and not (_drop_introducer(before) or _is_before_text(before))
             return Token("literal", "?", Hexadecimal(data) if is_hybrid else data)
         case "bits":
@@ -179,7 +182,7 @@ def _decodable(text: str) -> bool:
 
 
 def _drop_introducer(before: list[Token]) -> str:
-    """Remove the character set before a literal (`_utf8mb4'x'`), and return it; "" without one."""
+    """Remove the character set before a literal (`_utf8mb4'x'`), and return it; "" if there is none."""
     if before and before[-1].kind == "word" and before[-1].text.startswith("_"):
         return before.pop().text.lower()
     return ""

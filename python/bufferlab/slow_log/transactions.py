@@ -33,12 +33,15 @@ _MOST_TEXT_BYTES = 32 << 20
 _VALUE_BYTES = 60
 """The bytes of memory that a value takes in addition to its text."""
 _MOST_DIGEST = 1_000
-"""The number of characters that are kept of a digest."""
+"""The maximum number of characters of a digest that are kept."""
 
 _WORK = frozenset(("SELECT", "INSERT", "REPLACE", "UPDATE", "DELETE", "WITH"))
 _SPOILING = _WORK | {"ROLLBACK", "CALL", "EXECUTE", "LOAD", "HANDLER"}
-"""The first words of statements that do work or undo it. If a script cannot contain such a statement, its whole
-transaction is left out, because it would do something else without the statement."""
+"""The first words of statements that do work or undo it.
+
+If a script cannot contain such a statement, the script leaves out its whole transaction, which would do other work
+without it.
+"""
 _COMMITTING = frozenset(("CREATE", "ALTER", "DROP", "TRUNCATE", "RENAME", "GRANT", "REVOKE", "LOCK"))
 """The first words of statements that commit implicitly (MySQL Reference Manual, "Statements That Cause an Implicit
 Commit")."""
@@ -54,14 +57,16 @@ _TIME = re.compile(r"\s*SET\s+(?:SESSION\s+|LOCAL\s+|@@(?:SESSION\.|LOCAL\.)?)?t
 _CHAINS = re.compile(r"\bAND\s+CHAIN\b", re.IGNORECASE)
 _LEAVING = ("Quit", "Change user", "Reset connection")
 _MOST_UNDECIDED = 200
-"""The most steps of a connection to hold back until the log shows whether autocommit is on."""
+"""The most steps of a connection that are held back while it is unknown whether autocommit is on."""
 _TEMPORARY = re.compile(
     r"\s*CREATE\s+(?:OR\s+REPLACE\s+)?TEMPORARY\s+TABLE\s+(?:IF\s+NOT\s+EXISTS\s+)?(?:[\w$`]+\s*\.\s*)?"
     r"`?([\w$]{1,64}+)(?![\w$]|`?\s*\.)",
     re.IGNORECASE,
 )
-"""A statement that makes a temporary table. The pattern limits the name to the servers' own limit, because many names
-are kept."""
+"""A statement that makes a temporary table.
+
+The pattern limits the name to the servers' own limit, because many names are kept.
+"""
 
 
 @dataclass
@@ -110,7 +115,7 @@ class _Step:
 class _Session:
     schema: str = ""
     opened: list[SqlStatement] | None = None
-    """The statements of the open transaction; None without one."""
+    """The statements of the open transaction; None if there is none."""
     seconds: float = 0.0
     autocommit: bool | None = None
     """Whether autocommit is on; None while that is unknown."""
@@ -138,7 +143,7 @@ class Transactions:
         self.kinds: dict[tuple[object, ...], Kind] = {}
         self.digests: dict[str, Tally] = {}
         self.left_out: Counter[str] = Counter()
-        """Reason -> number of statements that are left out for it."""
+        """Reason -> number of statements that are left out for this reason."""
         self.statements = 0
         """The number of all statements, including those that are left out."""
         self.entries = 0
@@ -297,7 +302,10 @@ class Transactions:
         return statements
 
     def _control(self, session: _Session | None, word: str, second: str, entry: LogEntry) -> bool:
-        """If a statement begins or ends a transaction or sets autocommit, do so. Return whether that is all it does."""
+        """If a statement begins or ends a transaction or sets autocommit, apply this to the session.
+
+        Return whether the statement does nothing else.
+        """
         is_set = word == "SET" and (found := _AUTOCOMMIT.search(entry.sql)) is not None
         is_start = word == "BEGIN" or (word == "START" and second == "TRANSACTION")
         is_end = word in ("COMMIT", "ROLLBACK") and not (word == "ROLLBACK" and _goes_back(entry.sql))
@@ -330,7 +338,8 @@ class Transactions:
         """End a session's transaction by COMMIT or ROLLBACK, even if the log does not show its begin."""
         is_known = session.autocommit is False or (session.autocommit and not session.guessed)
         if session.opened is None and word == "COMMIT" and not is_known:
-            # The COMMIT ends a transaction whose begin the log lacks, so autocommit was off before the log began.
+            # The COMMIT ends a transaction without a BEGIN in the log, so autocommit was already off when the log
+            # began.
             self.without_autocommit += not session.noted
             session.noted = True
             self._decide(session, autocommit=False)
@@ -464,5 +473,5 @@ def _words(sql: str) -> tuple[str, str]:
 
 
 def _goes_back(sql: str) -> bool:
-    """Return whether a ROLLBACK goes back only to a savepoint, and so ends no transaction."""
+    """Return whether a ROLLBACK only returns to a savepoint, and so does not end the transaction."""
     return re.match(r"\s*ROLLBACK\s+(?:WORK\s+)?TO\b", sql, re.IGNORECASE) is not None

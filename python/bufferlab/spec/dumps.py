@@ -69,7 +69,7 @@ def require_servers_for(path: str, head: DumpHead, servers: Iterable[str]) -> No
 
 
 def refuse_setup(told: Mapping[str, Any], source: str, problems: list[Problem]) -> None:
-    """Add a problem if a script has a setup section, because the dump brings all data."""
+    """Add a problem if a script has a setup section, because all data come from the dump."""
     if told.get("setup_statements"):
         what = "a script that works on a dump has no setup section: the dump brings all its data"
         hint = "do it on your server before the dump, or leave --load out"

@@ -1,8 +1,8 @@
 """The typed Experiment: types and limits of everything in a TOML except the settings (settings.py).
 
-The Experiment is frozen: the validated values are the ones that run. This file reads no files and does not know the
-TOML's line numbers: load.py adds those. `to_toml` writes the experiment.toml of a sweep folder: everything is spelt
-out, defaults included, and reading the TOML back gives an equal Experiment.
+The Experiment is frozen: the validated values are the ones that run. This module reads no files and does not know the
+TOML's line numbers: load.py adds those. `to_toml` writes the experiment.toml of a sweep folder: it contains all values,
+defaults included, and reading it back gives an equal Experiment.
 """
 
 from __future__ import annotations
@@ -140,11 +140,16 @@ class AskedWarmUp(TomlTable):
     """
 
     min_transactions: int = Field(default=0, ge=0, le=_MOST)
-    """The transactions before the gate may end the warm-up. Other caches, such as the page cache, may need them."""
-    turnover_within: int = Field(default=0, ge=0, le=1000)
-    """The gate waits for a turnover of the pool within this many times the transactions of the first flat misses.
+    """The least transactions of a warm-up: the gate may end it only after them.
 
-    With 0 it does not wait. A pool that has not turned over reads more than later.
+    Other caches, such as the page cache, may need them.
+    """
+    turnover_within: int = Field(default=0, ge=0, le=1000)
+    """The gate waits for a turnover only if it is expected within this many times the transactions of the first flat
+    misses.
+
+    At a turnover, reads have filled the pool and replaced all its pages; before it a pool reads more than later. With 0
+    the gate does not wait.
     """
     max_transactions: int = Field(ge=0, le=_MOST)
     """The cap of the warm-up, in transactions.
@@ -278,7 +283,7 @@ class Experiment(TomlTable):
         return self.model_copy(update={"design": Design(repetitions=self.design.most, seed=self.design.seed)})
 
     def same_work(self, other: Experiment) -> list[str]:
-        """Return the top-level keys in which two experiments differ; an empty list if they ask for the same work."""
+        """Return the top-level keys in which two experiments differ; an empty list if they request the same work."""
         return [key for key in type(self).model_fields if getattr(self, key) != getattr(other, key)]
 
 
@@ -344,7 +349,8 @@ def _value(value: Any) -> str:
 def _long_text(text: str) -> str:
     """Return a text as a multi-line basic string of TOML. All control characters but line feeds are escaped."""
     lines = [json.dumps(line, ensure_ascii=False)[1:-1].replace("\x7f", "\\u007f") for line in text.split("\n")]
-    # Quotes read better without escapes. A quote needs an escape where three would meet, or at the end of the string.
+    # Quotes without escapes are easier to read. A quote needs an escape where three would be adjacent, or at the
+    # string's end.
     body = "\n".join(line.replace('\\"', '"') if _may_bare(line) else line for line in lines)
     return f'"""\n{body}"""'
 

@@ -112,7 +112,7 @@ def _of_other_profiles(
     folder: Path,
     known: list[Problem],
 ) -> list[Problem]:
-    """Return the problems in profiles that the user did not choose, so that a mistake shows before they are first run.
+    """Return the problems in profiles that the user did not choose, so that mistakes are reported before a first use.
 
     These profiles are checked with the file's engine and without flags, because flags apply to the chosen profile only.
     """
@@ -196,7 +196,7 @@ def _script(merged: Merged, workload: WorkloadDeclaration, problems: list[Proble
             return read_script(merged, (table, knob.name), values[knob.name], problems)
     sweep = merged.document.get("sweep")
     if isinstance(sweep, dict) and knob.name in sweep:
-        return None  # Reported already: files cannot be swept.
+        return None  # Reported elsewhere: files cannot be swept.
     problems.append(
         Problem(
             f"workload {workload.name} needs a {knob.name}",
@@ -210,7 +210,7 @@ def _script(merged: Merged, workload: WorkloadDeclaration, problems: list[Proble
 def _variables(workload: WorkloadDeclaration, judged: Judged) -> dict[str, float]:
     """Return the variables that a script may use, with their values at one point.
 
-    The count that a percentage stands for is not known before the database is loaded, so 1 takes its place.
+    The count that a percentage stands for is unknown before the database is loaded, so 1 is used instead.
     """
     variables: dict[str, float] = {}
     for knob in workload.parameters:

@@ -1,12 +1,12 @@
-"""Merges base tables, the engine's tables, a profile and flags, in this order, and notes where each value came from.
+"""Merges base tables, the engine's tables, a profile and flags, in this order, and records each value's origin.
 
 [engines.NAME] holds the differences on one engine. NAME is the engine's name or its family's (the family innodb has the
 engines mysql and mariadb). Its [knobs] and [sweep] tables replace the base tables whole, because another engine has
 other knobs. Its other tables change single values. After [engines.NAME] come the profiles [quick], [full] and [smoke],
 and after them [engines.NAME.quick].
 
-`Overrides` holds the flags. This file validates no value: experiment.py and settings.py do. They ask this file where a
-value that they refuse came from.
+`Overrides` holds the flags. This module validates no values: experiment.py and settings.py do. If they refuse a value,
+they use the origin that this module recorded.
 """
 
 from __future__ import annotations
@@ -215,7 +215,7 @@ def _set(merged: Merged, path: KeyPath, value: Any, flag: str) -> None:
     for key in path[:-1]:
         inner = table.setdefault(key, {})
         if not isinstance(inner, dict):
-            return  # The TOML has a value where a table belongs; Experiment reports it.
+            return  # The TOML has a value in the place of a table; Experiment reports it.
         table = inner
     _drop_rivals(merged.document, path, value)
     table[path[-1]] = value

@@ -1,7 +1,7 @@
 """Validates all settings of an experiment against the declarations of engine, workload and load.
 
 Each value becomes one `Setting` with a canonical text, so that equal values have equal texts. All problems are
-collected. This file reads no other file: scripts.py reads scripts.
+collected. This module reads no files: scripts.py reads scripts.
 """
 
 from __future__ import annotations
@@ -219,14 +219,14 @@ def _place(merged: Merged, name: str) -> str:
 
 
 def _judge_connections(merged: Merged, engine: EngineDeclaration, judged: Judged) -> None:
-    """Add a problem if the experiment asks for more connections than the engine supports, with the engine's reason."""
+    """Add a problem if the experiment requests more connections than the engine supports, with the engine's reason."""
     given = judged.sweep.get(CONNECTIONS.name) or filter(None, [judged.knobs.get(CONNECTIONS.name)])
     most = max((setting.number for setting in given), default=0)
     if most > engine.max_connections:
         what = f"{most} connections: {engine.name} takes {engine.max_connections}"
         problem = Problem(what, _place(merged, CONNECTIONS.name), engine.connections_reason)
         if CONNECTIONS.name in judged.sweep and engine.max_connections == 1:
-            # Report only this problem: other settings that the engine lacks would distract from it.
+            # Report only this problem: problems with other settings that the engine lacks would distract from it.
             judged.problems[:] = [problem]
         else:
             judged.problems.append(problem)

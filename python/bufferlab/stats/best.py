@@ -1,4 +1,5 @@
-"""Finds the points that may be the best: not a single winner, but a set with the best one in it, at a confidence level.
+"""Finds the points that may be the best: not a single point, but a set that contains the best one at a confidence
+level.
 
 The method is Hsu's multiple comparisons with the best (Annals of Statistics 12, 1984; bounds after Edwards and Hsu,
 JASA 78, 1983). A point is excluded if another point is better in a one-sided comparison, at Sidak's level for the
@@ -19,14 +20,14 @@ Better = Literal["less", "more"]
 
 @dataclass(frozen=True)
 class BestSet:
-    """The points that may be the best. If two points have no interval, `note` says why, and all points are members."""
+    """The points that may be the best. If a comparison has no interval, `note` says why, and all points are members."""
 
     observed: Hashable
     """The point with the best mean; always one of the members."""
     members: tuple[Hashable, ...]
     """The points that may be the best, in their order. With a probability of at least `level` the true best is one."""
     others: tuple[Hashable, ...]
-    """The points that are not members. Unless runs are missing, each of them is beaten by another point."""
+    """The points that are not members. Each of them is worse than another point, unless runs are missing."""
     behind: Mapping[Hashable, float]
     """Point -> how much worse than the best it may be at most: a factor (1.03: 3 %) on the log scale, else a
     difference."""
@@ -56,7 +57,8 @@ def equivalence_set(
     if note is not None:
         return BestSet(observed, among, (), {}, False, level, note)
     members = tuple(i for i in among if not any(_worse(versus[i, j], fit, better) for j in among if j != i))
-    # Usually no point beats the one with the best mean. But if runs are missing, each point may be beaten by another.
+    # Usually no point is better than the one with the best mean. But if runs are missing, every point may be worse than
+    # another.
     members = members or (observed,)
     others = tuple(point for point in among if point not in members)
     still = 1.0 if fit.contrast == "ratio" else 0.0

@@ -3,10 +3,10 @@
 The method is binary segmentation (Vostrikova, Soviet Mathematics Doklady 24, 1981) by the largest standardised sum. Its
 threshold comes from random orders of the places, the same order for all series: a score must exceed the largest score
 of any series at any place (Westfall and Young, Resampling-Based Multiple Testing, 1993). So series that scatter
-together need no higher threshold than one series. The only assumption on the scatter is that every order is equally
-likely. The seconds of one run are correlated; `series.py` segments them. PyPI's ruptures has no test of significance:
-its penalty guarantees no rate of false alarms. This module knows neither sweeps nor metrics; `levels.py` estimates a
-change's size.
+together need no higher threshold than one series. The only assumption on the scatter is that every order of the values
+is equally likely. The seconds of one run are correlated; `series.py` segments them. PyPI's ruptures has no test of
+significance: its penalty guarantees no rate of false alarms. This module knows neither sweeps nor metrics; `levels.py`
+estimates a change's size.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from bufferlab.stats.levels import scatter
 
 Array = npt.NDArray[np.float64]
 
-#: The share of histories without a change in which at least one change is found.
+#: The share of tables without any change in which at least one change is found.
 FALSE_ALARMS = 0.02
 #: The least number of values in a stretch: a single odd value is an outlier, even at the end of a series.
 MIN_STRETCH = 2
-#: The least number of places at which an order is rarer than FALSE_ALARMS: 4 low and 5 high values have 126 orders, of
-#: which 2 have all low values on one side.
+#: The least number of places at which a perfect split by chance is rarer than FALSE_ALARMS: 4 low and 5 high values
+#: have 126 orders, and in 2 of them all low values are on one side.
 FEWEST = 9
 _ORDERS = 4999
 _SEED = 20260103
-#: Scores whose relative difference is at most this differ only by rounding.
+#: Scores count as equal if their relative difference is at most this: it is rounding.
 _ROUNDING = 1e-9
 _POWER_QUANTILE = 0.8416
 #: The 95 % quantile of the likelihood ratio of a change's place, whose distribution is (1 - exp(-x / 2))^2 (Hansen,
@@ -58,14 +58,15 @@ class FoundChange:
     threshold: float
 
     def detectable(self, n: int, deviation: float) -> float | None:
-        """Return the smallest step, in the middle of n places, that would be found in four such series of five.
+        """Return the smallest step, in the middle of n places, that would be found in four of five such series.
 
         `deviation` is the standard deviation of the series about its levels; the step is in the same unit. None if even
         the largest step would not be found.
         """
         if self.threshold**2 >= n - 1:
             return None
-        # A score's scatter includes the step itself. This converts a score at the threshold into Student's t.
+        # The standard deviation in a score includes the step itself. This line converts a score at the threshold into
+        # Student's t.
         t = self.threshold * ((n - 2) / (n - 1 - self.threshold**2)) ** 0.5
         return float(2 * deviation * (t + _POWER_QUANTILE) / n**0.5)
 
@@ -91,7 +92,10 @@ def changes(table: Array) -> FoundChange:
         return [_clearest(numbers, start, highest) for numbers in series], float(np.quantile(highest, 1 - FALSE_ALARMS))
 
     def cut(column: int, start: int, end: int) -> list[int]:
-        """Return the places that split a stretch and its parts. A longer stretch gets more of FALSE_ALARMS."""
+        """Return the places that split a stretch and, recursively, its parts.
+
+        A longer stretch gets a larger share of FALSE_ALARMS.
+        """
         one = clearest(start, end)[0][column]
         if one is None or one.p > FALSE_ALARMS * (end - start) / rows:
             return []

@@ -1,11 +1,11 @@
 """Compares two sides setting by setting: identical, different, or not distinguishable. It names the test it used.
 
-If the runs of both sides share enough keys (the seeds of their blocks) they are paired, and the fit of `fit.py` removes
-the blocks' effects. Otherwise Welch's test compares them (Biometrika 34, 1947), with Satterthwaite's degrees of
-freedom. One or two runs per side show little or nothing of the noise. If the caller knows how much a run scatters
-(`known_scatter`), claims rest on that scatter, as in `fit.py`, unless the runs of a side scatter clearly more. This
-module knows neither files nor metrics. The caller decides how many comparisons hold together, by the level it gives a
-single one.
+If the runs of both sides share enough keys (the seeds of their blocks), runs with equal keys are paired, and the fit of
+`fit.py` removes the blocks' effects. Otherwise Welch's test compares them (Biometrika 34, 1947), with Satterthwaite's
+degrees of freedom. One or two runs per side show little or nothing of the noise. If the caller knows how much a run
+scatters (`known_scatter`), claims rest on that scatter, as in `fit.py`, unless the runs of a side clearly scatter more.
+This module knows neither files nor metrics. The caller corrects the level of a single comparison for the number of
+comparisons.
 """
 
 from __future__ import annotations
@@ -142,7 +142,7 @@ def _fit(
         for key, value in runs
     ]
     pairs = [(("a", match.name), ("b", match.name)) for match in matches]
-    # The fit divides its level among its comparisons, but here each comparison must have the level asked for.
+    # The fit divides its level among its comparisons. Here each comparison must have `level`, so pass the joint level.
     together = level ** len(pairs)
     blocks = {key for _, key, _ in cells}
     around = [cell for cell in context if cell[1] in blocks and (scale == "linear" or cell[2] > 0)]
@@ -190,7 +190,7 @@ def _welch(match: Match, level: float, scale: Scale, scatter: Mapping[Hashable, 
 
 
 def _known_error(match: Match, scale: Scale, scatter: Mapping[Hashable, float]) -> float | None:
-    """Return the standard error of a change that follows from the known scatter, on the scale compared.
+    """Return the standard error of a change, computed from the known scatter, on the scale of the comparison.
 
     None if a side's scatter is not known, or if a side's runs scatter more than DOUBT_TIMES the known scatter.
     """
@@ -208,7 +208,10 @@ def _known_error(match: Match, scale: Scale, scatter: Mapping[Hashable, float]) 
 
 
 def _by_known(match: Match, change: float, n: int, scale: Scale, known: float | None, why_not: str) -> Verdict:
-    """Return the verdict that the standard error `known` gives; if it is None, one without an interval but a note."""
+    """Return the verdict with the standard error `known`.
+
+    If that is None, return a verdict without an interval, with a note.
+    """
     if known is None:
         return _verdict(match, Estimate(_back(change, scale), None, None, n, note=why_not), scale, None)
     low, high = (_back(change + side * CLAIM_TIMES * known, scale) for side in (-1, 1))
@@ -228,7 +231,8 @@ def _scaled(values: Sequence[float], scale: Scale) -> Array:
 
 
 def _mean(values: Sequence[float], scale: Scale) -> float:
-    """Return the mean of a side: on the log scale the geometric one, so that the ratio shown is the means' ratio."""
+    """Return the mean of a side; on the log scale the geometric mean, so that the displayed ratio is the ratio of the
+    means."""
     return _back(float(_scaled(values, scale).mean()), scale)
 
 

@@ -18,15 +18,15 @@ class Estimate:
     ci_low: float | None
     ci_high: float | None
     n: int
-    """The number of runs behind a mean; of a comparison, the smaller of the two sides' numbers."""
+    """The number of runs from which a mean was computed; for a comparison, the smaller of the two sides' numbers."""
     df: float | None = None
     """The degrees of freedom of the interval (Satterthwaite's for a mean, so not always whole); None if not known."""
     note: str | None = None
     identical: bool = False
-    """Whether this is a comparison whose two sides gave the very same numbers in every block."""
+    """True for a comparison whose two sides had exactly the same numbers in every block."""
     times: float | None = None
-    """A comparison's step divided by the usual difference of two runs; None if its interval is not from a known
-    scatter."""
+    """The size of a comparison's step, divided by its standard error from a known scatter; None if its interval is not
+    from that."""
 
     @property
     def has_interval(self) -> bool:

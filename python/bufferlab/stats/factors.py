@@ -2,9 +2,9 @@
 
 Runs of one block that agree in every other factor are compared in pairs, level by level. The mean over a block's pairs,
 on the log scale, is one number per block. Blocks are independent; pairs inside a block are not. So the interval is
-Student's over the blocks, at Sidak's level, at which all effects of one call hold together. If a factor's effect
-depends on a second factor (an interaction), the result is the mean effect. To see the effects separately, pass the runs
-of one level of the second factor at a time.
+Student's over the blocks, at Sidak's level: all effects of one call hold together. If a factor's effect depends on a
+second factor (an interaction), the result is the mean effect. To see the effects separately, pass the runs of one level
+of the second factor at a time.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _NO_NOISE = "every block gave the same ratio: no noise to compute an interval fr
 
 @dataclass(frozen=True)
 class FactorRun:
-    """One run: the level of every factor, its block, and its number, which should be positive."""
+    """One run: the level of every factor, its block, and the measured number, which should be positive."""
 
     levels: Mapping[str, str]
     block: Hashable
@@ -47,7 +47,7 @@ class Effect:
 
     @property
     def size(self) -> float:
-        """The distance from no effect in either direction: |ln(ratio)|."""
+        """The size of the effect regardless of its direction: |ln(ratio)|."""
         return abs(float(np.log(self.ratio.value)))
 
 

@@ -4,25 +4,25 @@ If all values are above zero, their logarithms are fitted, because the error of 
 pages. A comparison is then a ratio. If any value is zero or less, the values themselves are fitted (the linear scale),
 and a comparison is a difference.
 
-Comparisons cancel the block effects, because all points of a block share its seed. The noise of a comparison is
+Comparisons cancel the block effects, because all points of a block share the block's seed. The noise of a comparison is
 estimated from two independent sources: the changes of its pair of points from block to block, and the residuals of the
-rest of the sweep. The mixture of the two variances, 0.6 to 0.4, has Satterthwaite's degrees of freedom (Biometrics
-Bulletin 2, 1946), never more than if all points scattered alike. Sharing noise between points this way is the idea of
-moderated t statistics (Smyth, Statistical Applications in Genetics and Molecular Biology 3, 2004). The weight 0.6 is
-fixed, because five points are too few to estimate it. Using only the residuals of all points fails if one point
-scatters more than the rest (up to 13 % false claims if it scatters five times as much). Using only the pair makes
+rest of the sweep. The two variances are mixed, 0.6 to 0.4. The mixture has Satterthwaite's degrees of freedom
+(Biometrics Bulletin 2, 1946), but at most those of points that all scatter alike. Sharing noise between points this way
+is the idea of moderated t statistics (Smyth, Statistical Applications in Genetics and Molecular Biology 3, 2004). The
+weight 0.6 is fixed, because five points are too few to estimate it. Using only the residuals of all points fails if one
+point scatters more than the rest (up to 13 % false claims if it scatters five times as much). Using only the pair makes
 intervals a third wider. docs/statistics.md has the simulations behind this choice.
 
 Means do not cancel the block effects. The interval of a mean says where the mean of many blocks like these would lie.
-It is Student's, from that point's runs only, so it does not depend on the other points.
+It is Student's interval from this point's runs only.
 
 One or two runs per point show little or nothing of the noise. If the caller knows how much a run scatters
-(`known_scatter`), a comparison's interval extends CLAIM_TIMES its known error to either side. It is not used if two
-runs of a point scatter clearly more than is known. The interval of a mean of two runs is Student's with the known
-scatter, or with the scatter of the two runs if that is larger.
+(`known_scatter`), a comparison's interval extends CLAIM_TIMES the known standard error to either side. The known
+scatter is not used if two runs of a point clearly scatter more. The interval of a mean of two runs is Student's with
+the known scatter, or with the scatter of the two runs if that is larger.
 
-The intervals of the comparisons hold together: their level is Sidak's for the comparisons declared (by default adjacent
-points and first to last; Sidak, JASA 62, 1967). The studentized range would cover all pairs of points. A sweep compares
+The intervals of all declared comparisons hold together, at Sidak's level (JASA 62, 1967). By default, these are
+adjacent points, and the first with the last. The studentized range would cover all pairs of points. A sweep compares
 fewer pairs, so that range would make its intervals needlessly wide.
 """
 
@@ -63,7 +63,8 @@ _NO_NOISE = "every block gave the same change: no noise to compute an interval f
 
 @dataclass(frozen=True)
 class _Spot:
-    """The centre of a mean or comparison on the fitted scale, with its standard error, or why it has none."""
+    """The centre of a mean or comparison on the fitted scale, with its standard error, or the reason why it has
+    none."""
 
     centre: float
     error: float = 0.0
@@ -73,7 +74,7 @@ class _Spot:
 
 @dataclass(frozen=True)
 class Fit:
-    """A fitted sweep, which answers with means and comparisons, and with their intervals where they exist."""
+    """A fitted sweep. Its methods return means and comparisons, with intervals where these exist."""
 
     points: tuple[Hashable, ...]
     blocks: tuple[Hashable, ...]
@@ -93,7 +94,10 @@ class Fit:
     uneven: bool
     """Whether the point in `spread` scatters more than chance explains."""
     pooling: Pooling
-    """How much a comparison uses the other points' noise: in part. Studies of the method also use all or none of it."""
+    """How much of a comparison's noise is taken from other points: a part.
+
+    Simulations of the method also set all or none.
+    """
     _cells: tuple[Cell, ...]
     _y: Array
     _effects: Array
@@ -111,7 +115,8 @@ class Fit:
 
     @property
     def comparison_level(self) -> float:
-        """The level of one comparison's interval at which all declared ones hold together at `level`, over all looks.
+        """The confidence level of one comparison's interval, at which all declared comparisons hold together at
+        `level`, over all looks.
 
         A look is one judgement of the sweep. Looks share runs, so their probabilities of an error are added
         (Bonferroni).
@@ -176,7 +181,7 @@ class Fit:
             # Take the larger error: a pair that scatters more than the other pairs must not get an interval as narrow
             # as those of the others.
             error, rest = max(error, (factor * own) ** 0.5), (factor * left) ** 0.5
-        # A variance from few runs is more often too small than too large, so correct its median.
+        # The estimate of a variance from few runs is more often too small than too large, so correct its median.
         error /= _median_of_variance(spot.df) ** 0.5
         rest = round(20 * rest / error) / 20
         return self._back(error * _resolved_shift(max(1, df_own), df_rest, rest, self.comparison_level, power))
@@ -196,10 +201,10 @@ class Fit:
         return _Spot(spot.centre, note=_NO_NOISE) if spot.note is None and spot.error == 0 else spot
 
     def _known_mean(self, point: Hashable, spot: _Spot) -> _Spot | None:
-        """Return the mean of two runs with the error from the known scatter; None if the caller must use `spot`.
+        """Return the mean of two runs with the error from the known scatter, or None: the caller then uses `spot`.
 
-        It must if the scatter is not known, if the point does not have two runs, or if the runs contradict the known
-        scatter.
+        Return None if the scatter is not known, if the point does not have two runs, or if the runs contradict the
+        known scatter.
         """
         known = self._known_errors.get(point)
         if known is None or self._runs_at(point) != 2 or self.pooling != "partial":
@@ -220,7 +225,7 @@ class Fit:
             return None
         runs, changes = min(self._runs_at(a), self._runs_at(b)), self._changes(a, b)
         known = float(np.hypot(self._known_errors[a], self._known_errors[b]) / runs**0.5)
-        if len(changes) < 2:  # While the second block is incomplete, a pair may have only the first.
+        if len(changes) < 2:  # While the second block is incomplete, a pair may have runs only in the first block.
             return known if self._scatter_times <= DOUBT_TIMES else None
         own = float((sample_variance(changes) / len(changes)) ** 0.5)
         is_doubted = own > DOUBT_TIMES * known if runs == 2 else own > 0
@@ -250,13 +255,14 @@ class Fit:
         df_own = len(changes) - 1
         df_rest = self.df_error - max(0, df_own)
         if pooled.note is not None or df_own < 1 or df_rest < 1:
-            # One shared block does not show this pair's scatter. So take the error of the other pairs, with at most as
-            # many degrees of freedom as the blocks allow.
+            # One shared block does not show this pair's scatter. So take the error of the other pairs, and limit its
+            # degrees of freedom by the number of blocks.
             return pooled if df_own >= 1 else replace(pooled, df=min(pooled.df, max(1.0, len(self.blocks) - 1.0)))
         own = sample_variance(changes) / 2
         rest = max(0.0, self.df_error * self.variance_error - df_own * own) / df_rest
         if own == 0 or pooled.error == 0:
-            # All blocks gave the same change, as counts may. Noise from other points alone allows no claim.
+            # All blocks gave exactly the same change, as counts may. Then only other points show noise, which allows no
+            # claim.
             return _Spot(pooled.centre)
         variance, df = _mixed(own, rest, df_own, df_rest)
         factor = pooled.error**2 / self.variance_error
@@ -269,7 +275,7 @@ class Fit:
         note = self._why_no_interval(weights)
         if note is not None:
             return _Spot(centre, note=note)
-        # The variance of a mean over blocks is a sum of the two mean squares.
+        # The variance of a mean over blocks is a weighted sum of two mean squares: of the error, and of the blocks.
         of_blocks = self._block_weight / len(self.blocks)
         of_error = float(weights @ self._inverse @ weights) - of_blocks
         parts = [(of_blocks * self._ms_blocks, self._df_blocks), (of_error * self.variance_error, self.df_error)]
@@ -318,7 +324,8 @@ class Fit:
 
     @cached_property
     def _projection(self) -> Array:
-        """The projection that leaves weights of the effects unchanged if the runs determine the weighted sum."""
+        """The projection that leaves a vector of weights unchanged if the runs determine this weighted sum of
+        effects."""
         return np.asarray(self._inverse @ (self._design.T @ self._design), dtype=np.float64)
 
     def _runs_at(self, point: Hashable) -> int:
@@ -337,8 +344,8 @@ def _half(spot: _Spot, level: float) -> float:
 def same_numbers(a: Sequence[tuple[Hashable, float]], b: Sequence[tuple[Hashable, float]]) -> bool:
     """Return whether two sides of (block, value) rows are identical.
 
-    They are if each block has the same values on both sides. They also are if all runs have the same value and each
-    side has two runs or more.
+    They are identical if each block has the same values on both sides, or if all runs have the same value and each side
+    has two runs or more.
     """
     return Counter(a) == Counter(b) or (len(a) > 1 < len(b) and len({value for _, value in (*a, *b)}) == 1)
 
@@ -425,7 +432,8 @@ class _Design:
     rank: int
     df_blocks: int
     block_weight: float
-    """The weight in E[mean square of blocks] = error variance + block variance / weight (Henderson III)."""
+    """The weight in this expectation: mean square of blocks = error variance + block variance / weight (Henderson
+    III)."""
 
 
 @lru_cache(maxsize=64)
@@ -465,7 +473,7 @@ def _transform(values: Sequence[float], scale: Scale) -> Array:
 
 
 def _on_scale(deviations: Mapping[Hashable, float], values: Sequence[Cell], scale: Scale) -> dict[Hashable, float]:
-    """Return standard deviations of values on the fitted scale: those of logarithms are relative to the mean."""
+    """Return the points' standard deviations on the fitted scale; on the log scale, they are divided by the mean."""
     if scale == "linear":
         return dict(deviations)
     means = {point: float(np.mean([value for at, _, value in values if at == point])) for point in deviations}
@@ -479,7 +487,8 @@ def _indicator(places: Sequence[int], width: int) -> Array:
 def _mixed(
     own: Array | float, rest: Array | float, df_own: float, df_rest: float
 ) -> tuple[Array | float, Array | float]:
-    """Return the mixture of two variances, and its degrees of freedom: at most those for equal variances."""
+    """Return the mixture of two variances, and its degrees of freedom: at most those that equal variances would
+    give."""
     part_own, part_rest = OWN_WEIGHT * own, (1 - OWN_WEIGHT) * rest
     variance = part_own + part_rest
     df = variance**2 / (part_own**2 / df_own + part_rest**2 / df_rest)
@@ -488,12 +497,15 @@ def _mixed(
 
 @lru_cache(maxsize=1024)
 def _resolved_shift(df_own: float, df_rest: float, rest: float, level: float, power: float) -> float:
-    """Return the shift, in standard errors of the pair, that randomly drawn sweeps resolve with this power."""
+    """Return the shift, in standard errors of the pair, that a share `power` of randomly drawn sweeps would resolve."""
     return _shift_found(_half_widths(df_own, df_rest, rest, level), power)
 
 
 def _half_widths(df_own: float, df_rest: float, rest: float, level: float) -> Array:
-    """Return half widths of intervals of randomly drawn sweeps. The pair's error is 1, the other points' is `rest`."""
+    """Return half the widths of the intervals of randomly drawn sweeps.
+
+    The pair's true error is 1, the other points' is `rest`.
+    """
     from scipy.special import stdtrit
 
     rng = np.random.default_rng(_SEED)
@@ -506,7 +518,7 @@ def _half_widths(df_own: float, df_rest: float, rest: float, level: float) -> Ar
 
 
 def _shift_found(halves: Array, power: float) -> float:
-    """Return the shift, in standard errors, that intervals with these half widths resolve with this power."""
+    """Return the shift, in standard errors, that a share `power` of sweeps with these half widths would resolve."""
     from scipy.special import ndtr
 
     low, high = 0.0, float(halves.max()) + 10

@@ -2,9 +2,9 @@
 the differences between points.
 
 Each block that has all points gives one number: the mean of the logarithms of its values. The ratio of a host to the
-first host has Student's interval over their blocks. Its variance is that between the blocks of one host, pooled over
-all hosts (one-way analysis of variance). Blocks also differ in their transactions. So if each host measured only one
-block, the ratio has no interval.
+first host has Student's interval over their blocks. Its variance is estimated between the blocks of each host, and
+pooled over all hosts (one-way analysis of variance). Blocks also differ in their transactions. So if each host measured
+only one block, the ratio has no interval.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class HostsCompared:
     def differ_more(self) -> bool:
         """Whether hosts differ more than points do, beyond the chance differences of blocks.
 
-        With one block per host, differences of hosts cannot be separated from those of blocks. Then the result is
+        With one block per host, differences of hosts cannot be separated from those of blocks. Then the result says
         whether hosts, together with their blocks, differ more than points.
         """
         told = [one for one in self.ratios.values() if one.ci_low is not None and one.ci_high is not None]

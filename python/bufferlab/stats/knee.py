@@ -1,7 +1,7 @@
 """Finds where a curve bends, and the benefit of each further MiB, with intervals from the blocks' differences.
 
 `hinge_zero` finds where a line that starts at zero begins to rise. `marginal` and `knee_of_curve` take a curve whose
-steps `fit` has compared. They claim a benefit only for a step whose value falls over the whole interval.
+steps `fit` has compared. They claim a benefit only for a step whose whole interval shows a falling value.
 """
 
 from __future__ import annotations
@@ -50,8 +50,10 @@ class Knee:
     size_bytes: int | None
     """The size at the end of the last step with a resolved benefit; None if no step has one."""
     beyond: Marginal | None
-    """The step after that size. Its upper bound is the largest possible benefit of a further MiB. None at the curve's
-    end."""
+    """The step after that size.
+
+    Its upper bound is the largest possible benefit of a further MiB. None at the curve's end.
+    """
     steps: tuple[Marginal, ...]
 
 
@@ -118,8 +120,8 @@ def _per_mib(fit: Fit, a: Hashable, b: Hashable, mib: float) -> Estimate:
     value = start.value * (1 - step.value) / mib
     if step.ci_low is None or step.ci_high is None or start.ci_low is None or start.ci_high is None:
         return Estimate(value, None, None, step.n, note=step.note or start.note, identical=step.identical)
-    # The benefit is the value at the step's start times the share by which it falls. The interval covers all four
-    # products of both intervals' ends, so it is rather too wide.
+    # The benefit is the value at the step's start times the share by which it falls. Its interval covers all four
+    # products of the two intervals' ends, so it is wider than necessary.
     corners = [
         level * (1 - ratio) / mib for level in (start.ci_low, start.ci_high) for ratio in (step.ci_low, step.ci_high)
     ]
@@ -127,10 +129,11 @@ def _per_mib(fit: Fit, a: Hashable, b: Hashable, mib: float) -> Estimate:
 
 
 def _hinge(x: Array, y: Array) -> float | None:
-    """Return the exact least-squares x0: try the best x0 for every number of points on the rising side.
+    """Return the exact least-squares x0: for each number of points on the rising side, compute the best x0, and take
+    the best of all.
 
-    If only the last point rises, any slope fits, and x0 is the point before it. None if no value is above zero, or if
-    fewer than two points are given.
+    If only the last point is above zero, any slope fits, and x0 is the x of the point before it. None if no value is
+    above zero, or if fewer than two points are given.
     """
     if len(x) < 2 or not (y > 0).any():
         return None

@@ -1,4 +1,7 @@
-"""The scatter of counts from run to run, known before a sweep, to judge sweeps with one or two runs per point.
+"""The scatter of counts from run to run, known before a sweep.
+
+With it, sweeps of one or two runs per point can be judged.
+
 
 `known_scatter.toml` holds the numbers, with their sources. The relative variance of a run is floor^2 + events / count,
 where `count` is the count in the run's window. (A Poisson count would have 1 / count, but misses come in groups.) Both
@@ -15,7 +18,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-#: A step is claimed from the known scatter if it is more than this many times the usual difference of two such runs.
+#: With the known scatter, a step is claimed if it is more than this many times its standard error.
 CLAIM_TIMES = 5.0
 #: Runs that scatter by more than this many times the known scatter contradict it.
 DOUBT_TIMES = 2.0
@@ -32,7 +35,10 @@ class KnownScatter:
     floor: float
     """The relative standard deviation that remains even for the largest counts."""
     events: float
-    """The size of the groups in which events come: for small counts, the relative variance times the count."""
+    """The mean size of the groups in which events come.
+
+    For small counts, it is the relative variance times the count.
+    """
     runs: int
     """The number of repeated runs behind `floor` and `events`."""
 

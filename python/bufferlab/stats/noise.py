@@ -16,7 +16,7 @@ from bufferlab.stats.estimate import quantile_of_t
 from bufferlab.stats.fit import Cell, fit
 from bufferlab.stats.rounding import sample_variance
 
-#: A scatter clearly exceeds a floor if it is more than this many times the floor, with a p-value below CLEARLY_P.
+#: A scatter clearly exceeds a floor if it is more than this many times as large, with a p-value below CLEARLY_P.
 CLEARLY_TIMES = 1.5
 CLEARLY_P = 0.01
 
@@ -57,7 +57,7 @@ def noise(cells: Sequence[Cell], level: float = 0.95) -> Noise:
     variances = [sample_variance(values) for values in of_arm.values() if len(values) > 1]
     if not variances:
         return Noise(within, None)
-    # In a block both arms run the same transactions. So for the degrees of freedom the two arms count only once.
+    # In a block both arms run the same transactions. So the degrees of freedom are those of one arm.
     df = min(len(values) for values in of_arm.values() if len(values) > 1) - 1
     return Noise(within, scatter(float(np.mean(variances)) ** 0.5 / relative, df, len(cells), level))
 

@@ -2,11 +2,11 @@
 
 A mean is computed from batches of seconds. Batches grow until they pass von Neumann's test (Fishman and Yarberry,
 INFORMS J. Computing 9, 1997), and the remaining correlation widens the interval (Tafazzoli and others, Skart, INFORMS
-J. Computing 23, 2011). The dispersion is the coefficient of variation. Its interval comes from leaving out one batch
-after the other (Kunsch, Annals of Statistics 17, 1989). Changes of level are found by circular binary segmentation
-(Olshen and others, Biostatistics 5, 2004), after the series' lag-one correlation is removed. That correlation is
-estimated from differences, so that a change of level is not mistaken for correlation (Chakar and others, Bernoulli 23,
-2017). The threshold of the segmentation comes from permutations, drawn with a fixed seed.
+J. Computing 23, 2011). The dispersion is the coefficient of variation. Its interval is computed by the jackknife over
+batches (Kunsch, Annals of Statistics 17, 1989). Changes of level are found by circular binary segmentation (Olshen and
+others, Biostatistics 5, 2004), after the series' lag-one correlation is removed. That correlation is estimated from
+differences, so that a change of level is not mistaken for correlation (Chakar and others, Bernoulli 23, 2017). The
+threshold of the segmentation comes from permutations, drawn with a fixed seed.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ def dispersion(values: Sequence[float], level: float = 0.95) -> Estimate:
     size = _batch_size(series)
     count = len(series) // size
     kept = [np.delete(series, np.arange(k * size, (k + 1) * size)) for k in range(count)]
-    # On the log scale the interval stays above zero, and is skewed as the estimate is.
+    # The interval is computed on the log scale, so that it stays above zero and is skewed as the estimate is.
     logs = np.array([np.log(part.std(ddof=1) / part.mean()) if np.ptp(part) > 0 else np.nan for part in kept])
     if np.isnan(logs).any():
         return Estimate(value, None, None, count, note="one stretch alone makes the dispersion")
@@ -139,7 +139,10 @@ def _batch_size(series: Array) -> int:
 
 
 def _looks_correlated(means: Array) -> bool:
-    """Return whether means look correlated by von Neumann's ratio, one-sided at 20 %: to miss it is the worse error."""
+    """Return whether means look correlated, by von Neumann's ratio.
+
+    The one-sided level is 20 %, because missing a correlation is the worse error.
+    """
     n = len(means)
     squares = float(np.sum((means - means.mean()) ** 2))
     if squares == 0:
@@ -201,13 +204,14 @@ def _arcs(n: int) -> npt.NDArray[np.int64]:
 
 
 def _by_chance(white: Array, score: float, alpha: float) -> bool:
-    """Return whether more than a share `alpha` of the orders of a series, its own included, have an arc of that score.
+    """Return whether more than a share `alpha` of the random orders of a series, its own included, have an arc of at
+    least this score.
 
-    Most series have no change of level; then one or two slices of shuffled orders are enough to decide.
+    Most series have no change of level. Then one or two batches of shuffled orders suffice to decide.
     """
     shuffled = np.random.default_rng(_SEED).permuted(np.tile(white, (_PERMUTATIONS, 1)), axis=1)
     as_high = 1
-    # Without slices a long series would take gigabytes of memory.
+    # All shuffled orders of a long series at once would take gigabytes of memory.
     for first in range(0, _PERMUTATIONS, _SLICE):
         as_high += int(np.sum(_arc_scores(shuffled[first : first + _SLICE]).max(axis=1) >= score))
         if as_high / (1 + _PERMUTATIONS) > alpha:

@@ -1,9 +1,9 @@
 """Decides how many blocks a sweep needs, in two stages like Stein's (Annals of Mathematical Statistics 16, 1945).
 
-Two blocks show how far runs scatter. If they resolve each step, or show it to be too small to matter, the sweep stops.
-Otherwise the intervals of the two blocks give the number of blocks that should be enough. After that many blocks the
-sweep is judged a second and last time. Both judgements (looks) together hold at the sweep's level (`Fit.looks`).
-docs/statistics.md has the simulations.
+Two blocks show how far runs scatter. If they resolve each step, or show that it is too small to matter, the sweep
+stops. Otherwise the number of blocks that should be enough is computed from the intervals of the two blocks. After
+these blocks the sweep is judged a second and last time. Both judgements (looks) together hold at the sweep's level
+(`Fit.looks`). docs/statistics.md has the simulations.
 """
 
 from __future__ import annotations
@@ -31,7 +31,10 @@ class Aim:
     """The aim that a sweep should reach before it stops."""
 
     smallest_effect: float
-    """The smallest change that matters, relative to the mean; on the linear scale, to the largest mean of any point."""
+    """The smallest change that matters, relative to the mean.
+
+    On the linear scale it is relative to the largest mean of all points.
+    """
     precision: float | None = None
     """The largest half width of each mean's interval, relative to the mean; None if means need not be precise."""
 
@@ -64,10 +67,10 @@ def is_shown(fit: Fit, step: Step, aim: Aim) -> bool:
 
 
 def is_precise(fit: Fit, point: Hashable, aim: Aim) -> bool:
-    """Return whether the interval of a point's mean is as narrow as asked; True if no precision was asked for.
+    """Return whether the interval of a point's mean is as narrow as requested; True if no precision was requested.
 
-    Two runs that happen to agree have a narrow interval. It counts only if it rests on a scatter known before the
-    sweep.
+    Two runs that happen to agree have a narrow interval. It counts only if its width comes from a scatter that was
+    known before the sweep.
     """
     mean = fit.mean(point)
     if aim.precision is None or mean.value == 0:
@@ -96,7 +99,8 @@ def _needed_for_mean(fit: Fit, point: Hashable, aim: Aim, at_most: int) -> int:
     mean = fit.mean(point)
     if mean.ci_low is None or mean.ci_high is None or aim.precision is None:
         return at_most
-    # With more than two runs, a mean's interval is Student's from these runs alone; a known scatter is for two.
+    # With more than two runs, a mean's interval is Student's from these runs alone. A known scatter is used only for
+    # two runs.
     return _blocks_for(_relative_half(mean), aim.precision, mean.df, fit.level, at_most, df_a_block=1.0)
 
 
@@ -105,8 +109,8 @@ def _blocks_for(
 ) -> int:
     """Return the number of blocks with which an interval's half width should shrink from `half` to `wanted`.
 
-    `half` and the degrees of freedom `df`, if any, are those after the first look. Each block after the first adds
-    `df_a_block` degrees of freedom, or `df` if that is not given.
+    `half` and the degrees of freedom `df` (None if unknown) are those after the first look. Each block after the first
+    adds `df_a_block` degrees of freedom, or `df` if that is not given.
     """
     for blocks in range(FIRST_LOOK_BLOCKS + 1, at_most):
         narrower = (FIRST_LOOK_BLOCKS / blocks) ** 0.5

@@ -1,16 +1,17 @@
-"""Tests whether a value rises or falls along an ordered axis: by its slope with an interval, and by its order.
+"""Tests whether a value rises or falls along an ordered axis: by an interval of its slope, and by a test of its order.
 
-The slope is a linear contrast inside each block (least squares on the axis, weights fixed by the axis), so block
-effects cancel. Student's interval over the blocks' slopes needs neither a straight line nor points that scatter alike:
-if the true line bends, the slope is its mean over these points (summary measures: Matthews and others, British Medical
-Journal 300, 1990). A single outlying point can make a slope. So a trend is claimed only if Page's L (JASA 58, 1963),
-which uses only the order inside each block, rejects chance too. For up to eight points its distribution is exact, ties
-included, from all permutations of each block's ranks; for more points it is normal. This module knows neither files
-nor metrics. The caller decides how many trends hold together, by the level it gives a single one.
+The slope is fitted inside each block (least squares, with weights that depend only on the axis), so block effects
+cancel. The blocks' slopes have Student's interval. It needs neither a straight line nor points that scatter alike: if
+the true line bends, the slope is its mean over these points (summary measures: Matthews and others, British Medical
+Journal 300, 1990). A single outlying point can cause a slope. So a trend is claimed only if Page's L (JASA 58, 1963),
+which uses only the order inside each block, is significant too. For up to eight points its distribution is exact, ties
+included, from all permutations of each block's ranks. For more points it is approximated by a normal distribution. This
+module knows neither files nor metrics. The caller corrects the level of a single trend for the number of trends that it
+claims together.
 
 A value may also turn inside the axis: it goes one way up to some point, and the other way from there on. A mean slope
-over such an axis is true but misleading. The turning point is chosen after looking at the data. So it is compared with
-the first and the last point at Sidak's level for all points that might have been chosen.
+over such an axis is true but misleading. The turning point is chosen by looking at the data. So its comparisons with
+the first and the last point have Sidak's level for all points that might have been chosen.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ class Trend:
     order_p: float | None
     """The two-sided p-value of Page's L: the probability of such an order by chance. None without complete blocks."""
     detectable: float | None
-    """The smallest slope that four such sweeps of five would have resolved; None without an interval."""
+    """The smallest slope that four of five such sweeps would have resolved; None without an interval."""
 
     @property
     def resolved(self) -> bool:
@@ -92,7 +93,8 @@ def trend(values: Sequence[Placed], *, level: float = 0.95, scale: Literal["log"
     error, quantile = deviation / n**0.5, quantile_of_t(1 - (1 - level) / 2, n - 1)
     low, high = centre - quantile * error, centre + quantile * error
     slope = Estimate(_back(centre, log), _back(low, log), _back(high, log), n, float(n - 1))
-    # With so few points and blocks that no order is rare enough, even a clear slope allows no claim.
+    # With very few points and blocks, even the most extreme order is not significant. Then a clear slope allows no
+    # claim.
     ordered = order_p <= 1 - level
     way = _order(table) - _order(table[:, ::-1])
     direction: Direction = "not_resolved"
@@ -108,7 +110,7 @@ def _found(error: float, quantile: float, df: int, power: float = 0.8) -> float:
     """
     from scipy.special import chdtri, nctdtrinc
 
-    # A variance from few blocks is more often too small than too large, so correct its median.
+    # The estimate of a variance from few blocks is more often too small than too large, so correct its median.
     median = float(chdtri(df, 0.5)) / df
     return float(nctdtrinc(df, 1 - power, quantile) * error / median**0.5)
 
@@ -151,7 +153,7 @@ def _normal_p(ranks: npt.NDArray[np.int64], seen: int) -> float:
 def _orders(ranks: tuple[int, ...]) -> tuple[int, Array]:
     """Return the distribution of one block's sum of place x rank over all orders of the ranks.
 
-    It is given as the least sum, and the probabilities of that sum and of the whole numbers above it.
+    The result is the least sum, and the probabilities of this sum and of each larger whole number.
     """
     every = np.array(list(permutations(ranks)), dtype=np.int64) @ np.arange(len(ranks))
     least = int(every.min())
@@ -162,7 +164,8 @@ def _orders(ranks: tuple[int, ...]) -> tuple[int, Array]:
 def _double_ranks(table: Array) -> npt.NDArray[np.int64]:
     """Return twice the midrank of each value [block, point] in its block."""
     of, others = table[:, :, None], table[:, None, :]
-    # Twice the midrank is the number of smaller values, plus that of smaller or equal values (itself included), plus 1.
+    # Twice the midrank is the number of smaller values, plus the number of values that are not larger (itself
+    # included), plus 1.
     return np.asarray((others < of).sum(axis=2) + (others <= of).sum(axis=2) + 1, dtype=np.int64)
 
 
@@ -229,6 +232,9 @@ def _side(fit: Fit, a: Hashable, b: Hashable, level: float) -> Verdict:
 
 
 def _lesser_side(found: Turn) -> float:
-    """Return the size of the smaller of a turn's two changes. `turn` takes the turn where this is largest."""
+    """Return the size of the smaller of a turn's two changes.
+
+    `turn` returns the turn for which this size is largest.
+    """
     sides = (found.before, found.after)
     return min(abs(math.log(s.estimate.value) if s.contrast == "ratio" else s.estimate.value) for s in sides)

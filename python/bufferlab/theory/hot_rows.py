@@ -28,14 +28,14 @@ Layout = Literal["scattered", "clustered"]
 
 #: The key, in a tree's table, for the number of rows in a leaf's neighbours whose lookup also gets this leaf.
 EDGE_ROWS = "edge_rows"
-#: The number of first pages of the file: every transaction reads it too.
+#: The pages besides the tree that every transaction reads: the file's first page.
 _FIRST_PAGE = 1
 _LEAF_HEADER_BYTES, _INTERIOR_HEADER_BYTES, _CELL_POINTER_BYTES, _CHILD_POINTER_BYTES = 8, 12, 2, 4
 #: The bytes of the two texts of sysbench's table: ten and five groups of eleven digits, joined by a dash.
 _C_BYTES, _PAD_BYTES = 119, 59
 #: The bytes of the record's header (the header's length, id as NULL, k, c, pad), and of the record's length.
 _RECORD_HEADER_BYTES, _RECORD_LENGTH_BYTES = 7, 2
-#: Interior pages of a table filled in key order end about this full (seen on SQLite 3.40 and 3.50).
+#: The fill of a table's interior pages after a load in key order, as a fraction (observed on SQLite 3.40 and 3.50).
 _INTERIOR_FILL = 0.9
 #: Numbers of hot rows per page that are further from the mean than this many standard deviations are neglected.
 _STANDARD_DEVIATIONS = 12.0
@@ -52,7 +52,7 @@ def estimated_tree(rows: int, page_size_bytes: int) -> dict[str, Any]:
         cell = _row_bytes(rows, key_bytes) + _CELL_POINTER_BYTES
         pages += math.ceil((last - first + 1) / max(1, int((page_size_bytes - _LEAF_HEADER_BYTES) / cell)))
     interior_cell = _CHILD_POINTER_BYTES + _varint_bytes(rows) + _CELL_POINTER_BYTES
-    # A page has one child more than cells: the header has the right-most child's pointer.
+    # A page has one child more than it has cells: the header has the right-most child's pointer.
     fan_out = int(_INTERIOR_FILL * (page_size_bytes - _INTERIOR_HEADER_BYTES) / interior_cell) + 1
     levels = [pages]
     while levels[0] > 1:
@@ -81,7 +81,7 @@ def touched_pages(hot_rows: float, tree: Mapping[str, Any], rows: int, layout: L
     """Return the expected number of pages that lookups touch on each level of the tree, from the root to the leaves."""
     levels = _levels(tree)
     if layout == "clustered":
-        # N consecutive rows that begin at a random row of a page touch this many pages on average.
+        # This is the mean number of pages that N consecutive rows touch if they begin at a random row of a page.
         return [min(float(pages), 1 + (hot_rows - 1 + edge) * pages / rows) for pages, edge in levels]
     return [distinct_pages(hot_rows, pages, rows, edge) for pages, edge in levels]
 

@@ -33,7 +33,7 @@ def pages_per_read(io_size_bytes: int, alignment_bytes: int) -> float:
 
 
 def amplification(io_size_bytes: int, alignment_bytes: int) -> float:
-    """Return the bytes of the pages that a read covers, divided by the bytes it asks for.
+    """Return the bytes of the pages that a read covers, divided by the bytes that it requests.
 
     >>> amplification(8192, 512)
     1.4375

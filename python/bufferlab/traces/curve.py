@@ -24,7 +24,7 @@ from bufferlab.traces.page_trace import Accesses, rows_within
 if TYPE_CHECKING:
     from bufferlab.results.page_traces import PagesOfObject
 
-#: The accesses between two reports of progress, which take a tenth of a second.
+#: The number of accesses between two reports of progress; they take a tenth of a second.
 _CHUNK = 1 << 21
 _PARTS = 50
 #: The least depth of a knee, and the least height of a step, as fractions of the curve's total fall in misses.
@@ -154,6 +154,6 @@ def working_set(accesses: Accesses) -> tuple[NDArray[np.float64], NDArray[np.uin
     page, time_s = accesses.touches.page, accesses.touches.time_s
     ends = np.linspace(time_s[0], time_s[-1], _PARTS + 1)[1:]
     edges = [0, *np.searchsorted(time_s, ends[:-1], "right").tolist(), len(page)]
-    # One interval at a time, because the counts of an interval have an entry for every page.
+    # Process one interval after another, because the counts of each interval need an array entry for every page.
     there = [np.count_nonzero(np.bincount(page[first:last])) for first, last in pairwise(edges)]
     return ends, np.array(there, np.uint32)

@@ -128,7 +128,7 @@ def clean(cell: str | None) -> str:
 def hint(rows: Sequence[Sequence[str]]) -> str:
     """Return a hint that names the likely columns of time, page, size and file, judged by the first rows."""
     cells = [[row[at] for row in rows] for at in range(len(rows[0]))]
-    # One row is too little to recognise its columns.
+    # Columns cannot be recognised from a single row.
     if len(rows) < 2:
         return _HINT
     numbers = {

@@ -29,7 +29,8 @@ def groups(runs: Iterable[RunRecord]) -> list[list[RunRecord]]:
 
 
 def middle(group: Sequence[RunRecord]) -> RunRecord:
-    """Return the run of a group with the middle pool size: of an even number the larger; of its runs the first."""
+    """Return the run with the middle pool size of a group: of two middle sizes the larger, and of several runs with it
+    the first."""
     sizes = sizes_of(group)
     return next(run for run in group if (pool_bytes_of(run) or 0) == sizes[len(sizes) // 2])
 

@@ -59,7 +59,7 @@ class Accesses:
     time_s: NDArray[np.float64]
     """The time of each access in seconds, from an arbitrary origin; times never run backwards."""
     page_size_bytes: int | None = None
-    """The page size in bytes; None if the file does not say."""
+    """The page size in bytes; None if the file does not give it."""
     window_s: tuple[float, float] | None = None
     """The first and the last second of a run's measured window; None for a file of another program."""
     objects: tuple[PagesOfObject, ...] = ()
@@ -163,7 +163,7 @@ class RunTrace:
 
     @cached_property
     def load_row(self) -> int:
-        """The approximate row at which the load begins. Rows before it may belong to a check that read all tables.
+        """The approximate first row of the workload. Rows before it may belong to a check that read all tables.
 
         It is derived from the samples of each second, which count the transactions that had ended.
         """

@@ -57,7 +57,7 @@ _NO_TIME = (
     "write times as seconds with a point, or leave time out (--columns page=NAME): the n-th access is then at n s"
 )
 _NO_GET = "there is no get: no pool misses anything"
-#: Larger times are unlikely to be Unix seconds: they would be later than the year 5138.
+#: The largest time that may be in Unix seconds: larger ones would be later than the year 5138.
 _HARDLY_SECONDS = 1e11
 _BYTES_OF = {"bytes": 1, "sectors": SECTOR_BYTES}
 
@@ -81,7 +81,7 @@ class _Table:
         return cells if self.is_plain else cells.str.strip_chars().str.strip_chars("\"'").str.strip_chars()
 
     def require_none(self, bad: pl.Series | NDArray[np.bool_], what: str, help_: str = _HINT) -> None:
-        """Raise DataFileError with the line of the first row that `bad` marks, if it marks one."""
+        """Raise DataFileError, with the line of the first row that `bad` marks, if it marks a row."""
         require_none(bad if isinstance(bad, np.ndarray) else bad.to_numpy(), what, self.path, self.first_line, help_)
 
     def taken(self, role: str, at: int, unit: str | None = None) -> TakenColumn:
@@ -152,7 +152,8 @@ def read_list(data: bytes, path: Path) -> Accesses:
 
 
 def require_none(bad: NDArray[np.bool_], what: str, path: Path, first_line: int, hint: str) -> None:
-    """Raise DataFileError with the line of the first row that `bad` marks, if it marks one; row 0 is `first_line`."""
+    """Raise DataFileError, with the line of the first row that `bad` marks, if it marks a row; row 0 is
+    `first_line`."""
     if bad.any():
         raise DataFileError(what, f"{path}:{int(bad.argmax()) + first_line}", hint)
 
@@ -184,7 +185,7 @@ def _parsed_table(data: bytes, path: Path, columns: Mapping[str, WantedColumns])
 
 
 def _require_whole(table: _Table) -> None:
-    """Raise DataFileError if a later line repeats the column names, or if the last line is cut short."""
+    """Raise DataFileError if a later line repeats the column names, or if the last line is incomplete."""
     layout = table.layout
     last = [clean(cell) for cell in table.rows.row(len(table.rows) - 1)]
     if layout.format and layout.format.form and not layout.has_head and not layout.format.fits(last):
@@ -256,9 +257,9 @@ def _is_of_numbers(lines: Sequence[str]) -> bool:
 
 
 def _without_cut_line(data: bytes, separator: str, skipped: int) -> tuple[bytes, tuple[str, ...]]:
-    """Return a text without a last line that is cut short, and a sentence if there was one.
+    """Return a text without an incomplete last line, and a sentence if there was one.
 
-    A line is cut short if it has too few cells and no line end.
+    A line is incomplete if it has too few cells and no line end.
     """
     begin = data.rfind(b"\n") + 1
     before = data.rfind(b"\n", 0, max(0, begin - 1)) + 1
@@ -363,7 +364,10 @@ def _files(table: _Table) -> NDArray[np.uint32] | None:
 
 
 def _pages_in(table: _Table) -> str:
-    """Return the unit of the page column. Raise DataFileError if only the trace's owner can know the unit."""
+    """Return the unit of the page column.
+
+    Raise DataFileError if the unit cannot be derived, so that the user must name it.
+    """
     layout = table.layout
     if layout.page.unit or not layout.size:
         return layout.page.unit or "pages"
@@ -386,7 +390,10 @@ def _pages_in(table: _Table) -> str:
 
 
 def _size_unit(table: _Table) -> str:
-    """Return the unit of the column of sizes. Raise DataFileError if only the trace's owner can know the unit."""
+    """Return the unit of the column of sizes.
+
+    Raise DataFileError if it cannot be derived, so that the user must name it.
+    """
     layout = table.layout
     assert layout.size
     if layout.size.unit or layout.page.unit != "sectors":

@@ -18,7 +18,7 @@ Parameters = Values
 
 @dataclass(frozen=True)
 class PoolAndData:
-    """A point's pool and data, which may decide what count a parameter's percentage stands for."""
+    """A point's pool and data, from which the count for a parameter's percentage may be computed."""
 
     frames: int
     """The number of frames that hold pages of data."""
@@ -57,8 +57,10 @@ class WorkloadDeclaration:
 
     name: str
     version: int
-    """The version. Raise it when the schema, the loader's order or the transactions change, so that old data is not
-    reused."""
+    """The version.
+
+    Increase it when the schema, the loader's order or the transactions change, so that old data are not reused.
+    """
     meaning: str
     words: str
     """The workload's name for readers."""

@@ -1,7 +1,7 @@
 """Parses BenchBase's summary.json. BenchBase's requests are transactions of all types, so their rate is not TpmC.
 
-Follows `writeSummary` in src/main/java/com/oltpbenchmark/util/ResultWriter.java; the parser was not tried on a run.
-Older versions, and OLTP-Bench, do not print the number of requests and the time.
+Follows `writeSummary` in src/main/java/com/oltpbenchmark/util/ResultWriter.java; the parser was not tested with the
+output of a run. Older versions, and OLTP-Bench, do not print the number of requests and the time.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ PAGE_SECTORS = 8
 _EVENT = re.compile(
     r"^\s*(\d{1,4}),(\d{1,7})\s+\d{1,5}\s+\d{1,15}\s+(\d{1,10}\.\d{9})\s+(\d{1,10})\s+([A-Z]{1,2}|m)\s+([A-Z]{1,10})(?:\s+(.*))?$"
 )
-#: Lines that look like an event but cannot be read, because scanning a printed page broke columns or digits.
+#: Lines that look like an event but cannot be read, because the scan of a printed page has wrong columns or digits.
 _LIKE_EVENT = re.compile(r"^\s*\d{1,4},\d{1,7}\s.{0,200}\s(?:[QGIDCMFUXA]|UT)\s+[RWDNFS]{1,4}\s")
 _PIECES = re.compile(
     r"^\s*\d{1,10}\.\d{9}\s+\d{1,10}\s+[A-Z]{1,2}\s*$"
@@ -123,7 +123,7 @@ class SeenRequests:
         self.latest = (*self.latest[-1:], read)
 
     def split(self, sector: int, rest: int) -> None:
-        """Note that the read at `sector` is split; its second part begins at the sector `rest`.
+        """Record that the read at `sector` is split; its second part begins at the sector `rest`.
 
         If that read continues another read of the same process without a gap, the block layer had already cut one read
         in two. Both are then counted as one.
@@ -192,7 +192,7 @@ class BlockTraceText:
     has_processes: bool = False
     """Whether events end with their process or their error in brackets."""
     shortened: str = ""
-    """The first size that was printed in MiB or a larger unit; "" without one."""
+    """The first size that was printed in MiB or a larger unit; "" if there is none."""
 
     @property
     def is_counted(self) -> bool:

@@ -128,7 +128,10 @@ class FioParser(LoadParser):
 
     @property
     def runs(self) -> list[LoadRun]:
-        """Return the runs that have a result; of interim reports only the last one with a count."""
+        """Return the runs that have a result.
+
+        Of a job's interim reports, only the last one with a count is included.
+        """
         self._settle()
         read = super().runs
         # With --output-format=normal,json every report is printed twice.
@@ -137,7 +140,7 @@ class FioParser(LoadParser):
         return [*read, *more]
 
     def named(self) -> Iterator[Problem]:
-        """Yield problems: parts that runs lack, and documents of other versions."""
+        """Yield a problem for each part that a run lacks, and for documents of other versions."""
         yield from super().named()
         for place in self._older[:1]:
             yield Problem(
@@ -188,7 +191,7 @@ class FioParser(LoadParser):
 
     def _supersede(self, run: LoadRun) -> None:
         """Replace the earlier report of the same process and direction by its new report, which is the last run."""
-        if not self._runs or self._runs[-1] is not run:  # The run was dropped: there were too many.
+        if not self._runs or self._runs[-1] is not run:  # The run was dropped, because there were too many runs.
             return
         key = (*self._process, run.name)
         slot, before = self._reports.get(key, (None, None))

@@ -1,9 +1,9 @@
 """Parses HammerDB's output of a timed TPROC-C run: from the command line, from hammerdb.log, and of a job as JSON.
 
 Follows src/mysql/mysqloltp.tcl, src/postgresql/pgoltp.tcl and `testresult` of HammerDB 4 and 5, and a log of 4.7 that
-its maker published; the parser was not tried on a run of ours. Older versions print TPM before NOPM. A job's result is
-a list with the line of the result. A job's timing (modules/jobs, JOBTIMING) has the calls and latencies of each
-procedure.
+its maker published; the parser was not tested with the log of a run. Older versions print TPM before NOPM. A job's
+result is a list with the line of the result. A job's timing (modules/jobs, JOBTIMING) has the calls and latencies of
+each procedure.
 """
 
 from __future__ import annotations

@@ -49,7 +49,7 @@ class LoadRun:
     """The number of threads, clients or virtual users; for fio, jobs times their depth. None if the log lacks it."""
     seconds: float | None = None
     is_asked: bool = False
-    """Whether `seconds` is the time asked for, not a measured time."""
+    """Whether `seconds` is the requested time, not a measured time."""
     connecting_s: float = 0.0
     """The seconds of the run in which clients connected, if the printed rate leaves them out."""
     transactions: int | None = None
@@ -82,8 +82,10 @@ class LoadRun:
     directions: dict[str, Direction] = field(default_factory=dict)
     """The directions in sysbench's test of files: "read" and "written"."""
     cut: str = ""
-    """The words for the missing part of a report that breaks off; "" for a complete one. Such counts may not cover the
-    whole run."""
+    """The words for the missing part of an incomplete report; "" for a complete one.
+
+    The counts of an incomplete report may not cover the whole run.
+    """
 
     @property
     def counted_s(self) -> float | None:

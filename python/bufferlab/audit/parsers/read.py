@@ -208,7 +208,7 @@ def _cut_rows(file: str, tool: str, lines: list[int]) -> Iterator[Problem]:
 
 
 def _heads_alone(file: str, logs: Iterable[TpccLog], reports: Iterable[IostatReport]) -> Iterator[Problem]:
-    """Yield one problem per program that has outputs in the file of which only the head is there."""
+    """Yield one problem for each program with outputs in the file that consist only of their header."""
     for program, lines in (
         ("tpcc-mysql's output", [log.place.line for log in logs if not log.is_measured]),
         ("a report of iostat", [report.place.line for report in reports if not report.devices]),

@@ -39,10 +39,10 @@ _FIELDS = {
     "innodb_redo_log_checkpoint_lsn": "checkpoint_lsn",
     "uptime": "uptime_s",
 }
-#: Variables that only MariaDB has, and variables that only MySQL has.
+#: The patterns of variables that only MariaDB has, and of variables that only MySQL has.
 _OF_MARIADB = re.compile(r"aria_|innodb_lsn_|innodb_buffer_pool_pages_made_")
 _OF_MYSQL = re.compile(r"mysqlx_|innodb_redo_log_|innodb_data_pending_fsyncs$")
-#: Fields whose totals are never 0. A 0 shows that a block has changes since the block before.
+#: Fields whose totals are never 0. A 0 shows that the block of the text has changes since the block before, not totals.
 _NEVER_ZERO = ("page_bytes", "pool_pages")
 _HEAD = re.compile(r"\|?\s*variable_name\s*[|\t]\s*(?:variable_)?value\b", re.IGNORECASE)
 _RULER = re.compile(r"\+-[-+]*\+?\s*$")
@@ -205,8 +205,8 @@ class ServerCountersParser:
         """Begin to read a view if the line is its head in psql's aligned form; return whether it is."""
         if "|" not in text or len(text) > 4000:
             return False
-        # With \\pset border 2 psql frames each line. Only the head shows that: in rows, empty outer cells look the
-        # same.
+        # With \\pset border 2 psql frames each line. Only the header shows whether it does: in rows, empty outer cells
+        # look like a frame.
         bare = text.strip()
         is_framed = bare.startswith("|") and bare.endswith("|")
         names = _cells(text, is_framed=is_framed)

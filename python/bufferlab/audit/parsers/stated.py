@@ -1,6 +1,6 @@
 """Finds the statements of a text about its set-up: pool size, page size, length of a run, server version.
 
-A run may have had another set-up than the text states.
+A run's actual set-up may differ from the statements.
 """
 
 from __future__ import annotations
@@ -135,7 +135,7 @@ class StatedParser:
 
     def take(self, number: int, text: str) -> None:
         """Look for statements in one line. A setting's first statement counts, but all statements of pools are kept."""
-        # For lines without any of the words this is many times faster than the patterns.
+        # Searching the words first is many times faster than the patterns, for lines that have none of them.
         lowered = text.lower()
         if len(text) > 1000 or not any(word in lowered for word in _WORDS):
             return
@@ -182,8 +182,8 @@ class StatedParser:
     def _pool(self, place: Place, match: re.Match[str]) -> None:
         sizes = [parse_lenient_bytes(part) for part in match["sizes"].split(",")]
         whole = tuple(size for size in sizes if size and size >= 5 * MIB)
-        # The number may be one of pages: a status text has "Buffer pool size 65536". A setting without a unit is in
-        # bytes, and so larger.
+        # The number may be a count of pages: a status text has "Buffer pool size 65536". A setting without a unit is in
+        # bytes, and so is a larger number.
         if not whole:
             return
         text = match["shares"] or ""

@@ -1,9 +1,9 @@
-"""Finds tables in text: Markdown, tabs, CSV, or columns separated by spaces; joins the cells of several header rows.
+"""Finds tables in text: Markdown, tabs, CSV, or columns separated by spaces; joins the header's cells of several rows.
 
 A row with an empty first cell continues the row above if it only has parts of cells ("(26.35%)"). Otherwise it shares
-the first cell of the row above. A column's header decides its role: throughput, requests per second, hit ratio, path
-to a free page. Tables with such columns become results: each row's setting, and its numbers by role. Tables with
-settings as columns are transposed.
+the first cell of the row above. A column's header decides its role: throughput, requests per second, hit ratio, path to
+a free page. A table with such columns becomes a table of results, which has each row's setting and its numbers by role.
+Tables with settings as columns are transposed.
 """
 
 from __future__ import annotations
@@ -208,7 +208,7 @@ def _unquoted(cell: str) -> str:
 
 
 def _split(text: str, kind: str, width: int) -> tuple[str, list[str]] | None:
-    """Return the kind of a line's separators, and its cells (none if it only draws a rule); None outside of a table.
+    """Return the kind of a line's separators, and its cells (none if it only draws a rule); None for other lines.
 
     `kind` and `width` describe the table being read: its separators and its number of columns.
     """
@@ -245,7 +245,7 @@ def _cells_of(text: str, kind: str) -> list[str]:
 
 
 def _is_head(cells: list[str]) -> bool:
-    """Return whether cells are a head: several have known roles, or one has and all cells have few words."""
+    """Return whether cells are a header: several have known roles, or one of them has, and all cells have few words."""
     others = [cell for cell in cells if role_of(cell) is None]
     if len(cells) - len(others) != 1:
         return len(others) < len(cells)
@@ -399,7 +399,7 @@ def _turned(table: TextTable) -> tuple[tuple[str, ...], list[tuple[int, tuple[st
 def _results(place: Place, header: tuple[str, ...], rows: list[tuple[int, tuple[str, ...]]]) -> ResultTable | None:
     roles = [role_of(name) for name in header]
     if _is_measured(header, rows):
-        # No column has the setting, so the row's number takes its place.
+        # No column has the setting, so the row's number is used in place of it.
         header, roles = ("", *header), [None, *roles]
         rows = [(line, (f"row {at}", *cells)) for at, (line, cells) in enumerate(rows, start=1)]
     else:

@@ -14,7 +14,7 @@ from bufferlab.audit.parsers.blkparse import PAGE_SECTORS, SECTOR_BYTES, BlockTr
 from bufferlab.chapter.words import plural
 from bufferlab.units import MIB
 
-#: The least share of reads that begin inside a page for a finding.
+#: A finding is made if at least this fraction of the reads begins inside a page.
 _SHARE = 0.2
 #: Unreadable lines at most this many lines apart are listed as one range: a broken event may take several lines, not
 #: all of which are recognised as parts of it.
@@ -25,8 +25,8 @@ _MOST_LISTED = 12
 def thousands_of_kib(case: Case) -> Iterator[AuditFinding]:
     """Find sizes that blkparse prints in "MiB" but are thousands of KiB, so that sizes per request are wrong by 2.4 %.
 
-    Source: `size_cnv` in blkparse.c divides numbers above a million by 1,000, in any unit. So a K of requests is a
-    thousand.
+    Source: `size_cnv` in blkparse.c divides numbers above a million by 1,000, in any unit. So a K after a number of
+    requests means a thousand.
 
     Yield one finding for each trace with such a size.
     """
@@ -177,7 +177,7 @@ class DeviceCounts:
 
     @property
     def amplification(self) -> tuple[float, float] | None:
-        """Return the bounds of the bytes that the device moved per byte that the program asked for.
+        """Return the bounds of the bytes that the device moved per byte that the program requested.
 
         The result is None if the text does not state the operations and their size.
         """

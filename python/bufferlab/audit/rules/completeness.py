@@ -11,7 +11,8 @@ from bufferlab.audit.parsers.captions import Place
 from bufferlab.audit.parsers.read import FileEvidence
 from bufferlab.chapter.words import plural
 
-#: A log with fewer lines, or with a larger share of gaps, is taken for a deliberate excerpt.
+#: The fewest lines of a log that is judged. A log with fewer lines, or with a larger share of gaps, is assumed to be a
+#: deliberate excerpt.
 _ENOUGH_LINES = 6
 _MOST_GAPS = 0.2
 _MOST_LISTED = 12

@@ -26,7 +26,7 @@ def idle_rates(case: Case) -> Iterator[AuditFinding]:
     Yield one finding for each file with such a printout.
     """
     for runs in case.runs_by_file.values():
-        # Leave out runs whose count of reads falls: a printout is from another server, or was misread.
+        # Leave out runs whose count of reads falls: one printout is from another server, or was misread.
         level = [run for run in runs if all(name != "pages_read" for *_, name in _falls(run))]
         found = [(run, segment) for run in level for segment in run.segments() if _idle(segment)]
         if not found:
@@ -83,7 +83,8 @@ _Fall = tuple[StatusDump, StatusDump, str]
 
 
 def counters_fall(case: Case) -> Iterator[AuditFinding]:
-    """Find counters that are smaller in a later printout, although a server only adds to them; also resets of views.
+    """Find counters that are smaller in a later printout, although a server only adds to them; also find resets of
+    views.
 
     Yield a finding for each run with such a counter or reset.
     """
@@ -115,7 +116,7 @@ def _word(dump: StatusDump, name: str) -> str:
 def _reset(run: RunEvidence) -> tuple[StatusDump, str, str, str] | None:
     """Return the first printout after a reset of PostgreSQL's view, the view's row, and the old and new reset times.
 
-    The result is None without a reset.
+    The result is None if no view was reset.
     """
     for a, b in pairwise(ordered_dumps(run.dumps)):
         for name, before in a.resets.items():
@@ -211,12 +212,12 @@ _COUNTERS = {
     "os_writes": "OS file writes",
 }
 _ROLES = ("reads_per_s", "writes_per_s", "iops")
-#: The smallest counter to look for in tables: numbers below this may equal a counter by chance.
+#: The smallest counter that is searched in tables: numbers below this may equal a counter by chance.
 _BY_CHANCE = 10_000
 _ENOUGH_ROWS = 3
 #: More reads per New-Order than this are impossible: a New-Order and its 1.3 other transactions touch 600 to 900 pages.
 _MOST_READS_PER_NEW_ORDER = 2_000
-#: A column is taken for a counter with a level rate if its steps from row to row differ at most by this factor, and its
+#: A column counts as a counter with a level rate if its steps from row to row differ at most by this factor, and its
 #: last value is at least this many times its first one.
 _ALIKE = 2.0
 _TIME = re.compile(r"(\d{1,7})\s*(s|secs?|seconds?)?\.?", re.IGNORECASE)

@@ -15,7 +15,7 @@ from bufferlab.audit.parsers.iostat import DeviceRow, IostatReport, busiest
 from bufferlab.stats.estimate import tail_of_t
 from bufferlab.units import format_percent
 
-#: Samples whose mean is within 10 % of the counters are not misleading.
+#: Samples whose mean is within 10 % of the counters' rate are not reported.
 _NEAR = 0.10
 #: The maximum error of the seconds between two printouts: one second at each end.
 _CLOCK_S = 2.0
@@ -43,8 +43,8 @@ class Sampled:
 def spot_samples(case: Case) -> Iterator[AuditFinding]:
     """Compare one-second samples of iostat with the cumulative counters of the status text between the same times.
 
-    Counters include every read of the run, samples only those of a few seconds. If both are given, the counters are
-    right.
+    Counters include every read of the run, samples only the reads of a few seconds. So if the two differ, the counters
+    are right.
 
     Yield one finding for each file whose samples differ from the counters, or show a trend that the counters lack.
     """
@@ -122,13 +122,13 @@ def _signed(ratio: float) -> str:
 
 #: Streams with at most this many reports are too short to find an odd one: of two, either may be odd.
 _ENOUGH_REPORTS = 2
-#: A first report that differs from the others by less than this factor is not misleading.
+#: A first report that differs from the others by less than this factor is not reported.
 _TIMES_OFF = 1.5
-#: If the first report differs from the others by less than this factor, a load that began during it may be the cause.
-#: Then its distance is divided by this factor.
+#: If the first report differs from the others by less than this factor, the cause may be a load that began during that
+#: report's interval. Then its distance from the others is divided by this factor.
 _TIMES_OF_A_START = 2.0
 _CHANCE = 0.01
-#: Devices and columns with a smaller share of all requests are not judged.
+#: Devices and columns with a smaller fraction of all requests are not judged.
 _LEAST_SHARE = 0.05
 _COLUMNS = {"r/s": "reads", "w/s": "writes", "tps": "transfers", "bi": "kib_read", "bo": "kib_written"}
 _UNITS = {"bi": "KiB/s (bi)", "bo": "KiB/s (bo)"}
@@ -231,7 +231,8 @@ def _busy_columns(reports: list[IostatReport]) -> list[_Column]:
 
 
 def _level(rest: tuple[float, ...]) -> tuple[float, ...]:
-    """Return the numbers before the first lasting change of level, after which no number fits the earlier ones."""
+    """Return the numbers before the first lasting change of level; numbers after a change do not fit the earlier
+    ones."""
     end, leaps = _ENOUGH_REPORTS, 0
     while end <= len(rest) - _LASTING_REPORTS and leaps < _MOST_LEAPS:
         low, high = ((min(rest[:end]) + 1) / _TIMES_OFF, (max(rest[:end]) + 1) * _TIMES_OFF)
@@ -243,7 +244,7 @@ def _level(rest: tuple[float, ...]) -> tuple[float, ...]:
 
 
 def _chance(first: float, level: tuple[float, ...]) -> float:
-    """Return the probability that a further number of this level would be as far from it as `first`.
+    """Return the probability that another number of this level would be as far from the level as `first` is.
 
     It is 1 for a number within the level's range. Otherwise it is the larger of two probabilities, from the numbers and
     from their logarithms, because bursts make one of the two distributions skew.
@@ -254,7 +255,7 @@ def _chance(first: float, level: tuple[float, ...]) -> float:
         return 1.0
     floor = _LEAST_SHARE * max(first, *level)
     logs = [log(value + floor) for value in level]
-    # Requests at random times scatter by at least the square root of their number.
+    # The number of requests that arrive at random times scatters by at least its square root.
     errors = (
         abs(first - usual) / max(stdev(level), sqrt(usual + 1)),
         abs(log(first + floor) - mean(logs)) / max(stdev(logs), 1e-9),
@@ -381,8 +382,8 @@ def _request_sizes_finding(found: list[_Seen], rows: int) -> AuditFinding:
     )
 
 
-#: The largest possible %util: a request that began before the interval is counted with its whole time. Above this a
-#: clock or a digit is wrong.
+#: The largest possible %util. It is above 100 because a request that began before the interval is counted with its
+#: whole time. A larger %util has a wrong digit, or was measured by a wrong clock.
 _MOST_BUSY = 105.0
 
 
@@ -457,7 +458,7 @@ def queue(row: DeviceRow) -> tuple[float, float] | None:
     kinds = _KINDS if "r_await" in columns else (("tps", "await"),)
     known = [(columns.get(rate, 0.0), columns[wait]) for rate, wait in kinds if wait in columns]
     should = sum(rate * wait for rate, wait in known) / 1000
-    # Very short waits are printed with too few digits for this product.
+    # Very short waits are printed with too few digits to compute requests/s x wait.
     doubt = sum(rate for rate, _ in known) * row.half_digit / 1000
     if max(said, should) < _LEAST_QUEUE or doubt > _LITTLE / 2 * max(said, should):
         return None

@@ -52,7 +52,7 @@ def _off_rate(run: LoadRun, name: str, count: float, tolerance: float) -> Iterat
 
 
 def _of_counts(run: LoadRun) -> Iterator[_Sum]:
-    # If clients aborted, the run was shorter than the time asked for, and no other time is known.
+    # If clients aborted, the run was shorter than the requested time, and no other time is known.
     if run.transactions is not None and run.seconds and not (run.is_asked and run.lost):
         yield from _off_rate(run, "per second, by count and time", run.transactions, _CLOCKS)
     if {"read", "write", "other", "total"} <= run.queries.keys():

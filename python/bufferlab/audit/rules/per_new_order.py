@@ -56,7 +56,7 @@ def _pairs(source: ResultTable, stated: ResultTable, noun: str, rate: str, roles
         if abs(number.value - per_s.value / tpmc.value) > number.last_digit:
             return None
         if abs(number.value - 60 * per_s.value / tpmc.value) <= number.last_digit:
-            continue  # With so few digits the number may be right.
+            continue  # The number has so few digits that it may be right.
         found.append((row, number, 60 * per_s.value / tpmc.value))
     return (noun, found) if len(found) > 1 and any(number.value for _, number, _ in found) else None
 
@@ -183,7 +183,7 @@ _WELL_KNOWN = 0.12
 
 
 def floored_hit_ratio(case: Case) -> Iterator[AuditFinding]:
-    """Find hit rates of the status text that say little about misses, because they are whole numbers near 1000.
+    """Find hit rates of the status text that show the misses imprecisely, because they are whole numbers near 1000.
 
     MySQL's status text rounds the misses down, MariaDB's rounds the hits down. Source: `buf_print_io_instance` prints
     1000 - (1000 * pages read / page gets) in whole numbers in MySQL, and 1000 * (1 - pages read / page gets) in MariaDB

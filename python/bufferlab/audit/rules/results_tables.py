@@ -1,4 +1,4 @@
-"""Rules about tables of results: shares that do not add up, and a best value that rests on single runs."""
+"""Rules about tables of results: shares that do not add up, and a best value that is derived from single runs."""
 
 from __future__ import annotations
 
@@ -146,7 +146,7 @@ class Throughputs:
 
 
 def single_runs(case: Case) -> Iterator[AuditFinding]:
-    """Find best settings that are better than other settings by no more than runs scatter.
+    """Find best settings whose advantage over other settings is within the scatter of runs.
 
     The scatter is that of the runs' interval lines; without lines it is USUAL_SCATTER. Settings that each have several
     runs are compared by Welch's test.

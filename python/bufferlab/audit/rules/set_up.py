@@ -15,19 +15,20 @@ from bufferlab.audit.parsers.tables import ResultTable
 from bufferlab.chapter.words import plural
 from bufferlab.units import GIB, MIB, format_bytes, format_percent
 
-#: A pool within 3 % of the size asked for may just be rounded.
+#: A pool within 3 % of the requested size may have been rounded.
 _TOLERANCE = 0.03
-#: The same for MariaDB, which puts the descriptors of pages into the pool: with small pages they take 6 % of it.
+#: The same tolerance for MariaDB, which puts the descriptors of pages into the pool: with small pages they take 6 % of
+#: it.
 _DESCRIPTORS = 0.07
 
 
 def pool_asked(case: Case) -> Iterator[AuditFinding]:
-    """Find pools whose size differs from the one asked for, according to the pages in the status text.
+    """Find pools whose size, computed from the pages in the status text, differs from the requested one.
 
     InnoDB rounds up to a multiple of chunk size (128 MiB unless set) x instances: `buf_pool_size_align` in MySQL 5.7.5
     and later.
 
-    Yield one finding for each size asked for, with every run whose pool has another size.
+    Yield one finding for each requested size, with every run whose pool has another size.
     """
     for runs in case.runs_by_file.values():
         stated = _stated(runs[0])
@@ -41,7 +42,7 @@ def pool_asked(case: Case) -> Iterator[AuditFinding]:
 
 
 def _is_another(run: RunEvidence, asked: int) -> bool:
-    """Return whether a run's pool differs from the bytes asked for.
+    """Return whether a run's pool differs from the requested bytes.
 
     If the page size is unknown, the pool must differ at every possible page size.
     """
@@ -127,7 +128,7 @@ def _times(said: int, ran: int) -> str:
 def instances_ran(case: Case) -> Iterator[AuditFinding]:
     """Compare the stated number of buffer pool instances with the number of their sections in the status text.
 
-    MySQL has one instance in a pool below 1 GiB, even if more are asked for, and by default eight in larger pools.
+    MySQL has one instance in a pool below 1 GiB, even if more are requested, and by default eight in larger pools.
     MariaDB has one from 10.5 on.
 
     Yield a finding for each run whose status text has another number of instances than is stated.
@@ -140,7 +141,7 @@ def instances_ran(case: Case) -> Iterator[AuditFinding]:
 
 
 def has_instances(run: RunEvidence) -> bool:
-    """Return whether the number of instances is stated, and a printout shows how many ran."""
+    """Return whether a text states the number of instances, and a printout shows the actual number."""
     said = _said(run)
     return bool(said) and any(_shown(dump, said) is not None for dump in run.dumps)
 
@@ -173,10 +174,10 @@ def _instances_ran_finding(run: RunEvidence, said: int, ran: int, dump: StatusDu
 
 
 _Said = tuple[str, dict[int, Place], int, str]
-"""(parameter's name, stated number -> place of the statement, number that ran, place in the output that shows it)."""
+"""(parameter's name, stated number -> place of the statement, actual number, place in the output that shows it)."""
 
 
-#: A load generator waits for its last transactions. So the printed time may differ from the time asked for by 5 % plus
+#: A load generator waits for its last transactions. So the printed time may differ from the requested time by 5 % plus
 #: 2 s.
 _CLOCKS, _SLOW_END_S = 0.05, 2.0
 
@@ -217,7 +218,8 @@ def parameters(run: RunEvidence) -> Iterator[_Said]:
 
 
 def _seconds_of_loads(run: RunEvidence) -> Iterator[_Said]:
-    """Yield the seconds of a load generator that ran for a stated time, else of the longest one; others may warm up."""
+    """Yield the seconds of a load generator that ran for a stated time, else of the longest run; other runs may be
+    warm-ups."""
     said = run.stated.runtimes_s
     ran = sorted(((load.seconds, load) for load in run.loads if load.seconds and not load.cut), key=lambda one: -one[0])
     alike = [(one, load) for seconds, load in ran for one in said if abs(seconds - one) <= _CLOCKS * one + _SLOW_END_S]
@@ -250,7 +252,7 @@ _INSTANCES_FROM_1_GIB = 8
 
 @dataclass(frozen=True)
 class Ran:
-    """A pool's size as asked for, and as the server rounds it up."""
+    """A pool's size as requested, and as the server rounds it up."""
 
     asked_bytes: int
     run_bytes: int
@@ -330,7 +332,7 @@ def sizes_run(asked: tuple[int, ...], stated: PoolStated | None, setup: Stated) 
 
 
 def _whole_bytes(stated: PoolStated | None, asked: tuple[int, ...]) -> float | None:
-    """Return the database's size, from the shares of it that the text states for pool sizes; None without any.
+    """Return the database's size, from the shares of it that the text states for pool sizes; None if there are none.
 
     Sizes and shares are round numbers, so each pair implies another database size (200 MB at 10 %, 1 GB at 50 %). All
     rows have the same database, so return the median.

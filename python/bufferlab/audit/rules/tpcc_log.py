@@ -19,7 +19,7 @@ _NEEDED = 90.0
 
 
 def response_limits(case: Case) -> Iterator[AuditFinding]:
-    """Find wrong failures (NG) in tpcc-mysql's response-time check, which takes limits in seconds for milliseconds.
+    """Find wrong failures (NG) in tpcc-mysql's response-time check, which treats limits in seconds as milliseconds.
 
     Source: src/main.c, `rt_limit[5] = {5, 5, 5, 80, 20}`, and src/driver.c, which compares them with a time in ms.
     TPC-C 5.2.5.4 sets 5, 5, 5, 80 and 20 seconds. The options -0 to -4 give other limits; then the raw results show
@@ -236,7 +236,7 @@ _ENOUGH_LINES = 6
 #: First lines are slow if they are 30 % and 2.5 standard deviations below the later lines. A single slow line must be
 #: 50 % below, because during the first line clients also connect and prepare.
 _FAR, _FAR_ALONE, _DEVIATIONS = 0.3, 0.5, 2.5
-#: If the slow lines lower the throughput by less than 2 %, they are not misleading.
+#: If the slow lines lower the throughput by less than 2 %, they are not reported.
 _MATTERS = 0.02
 
 

@@ -20,18 +20,18 @@ from bufferlab.chapter.point_table import Heads, means_over_runs, point_table
 from bufferlab.stats.factors import Effect, FactorRun, effects
 from bufferlab.theory.random_read import pages_per_read
 
-#: The two metrics that a sweep of factors may be about. `_FIGURES` are the metrics whose effects the tables show.
+#: The two metrics one of which a sweep of factors examines. `_FIGURES` are the metrics whose effects the tables show.
 SCATTER, COST = "reads_cv", "requests_per_read"
 _FIGURES = ("iops", SCATTER, "requests_cv", COST, "read_amplification", "cpu_us_per_transaction")
 #: The factor that most changes the effects of other factors: whether reads pass through the page cache.
 _SPLIT = "io_mode"
-#: For each metric the words for its effects, and the direction of interest: 1 for up, -1 for down.
+#: For each metric the words for its effects, and the direction that the sweep looks for: 1 for a rise, -1 for a fall.
 _ASKED = {
     SCATTER: ("makes reads erratic", 1),
     "iops": ("slows reads", -1),
     COST: ("makes a read take more requests", 1),
 }
-#: The setting that, if swept, makes the sweep one about what makes reads erratic: the kind of device.
+#: The setting (the kind of device) that shows, if it is swept, that the sweep examines the scatter of reads.
 _ASKS_FOR_SCATTER = "device"
 
 
@@ -150,7 +150,7 @@ def _name(analysis: Analysis, factor: str) -> str:
 
 
 def _step(analysis: Analysis, factor: str, base: str, level: str) -> str:
-    """Return a factor's step in words: "read-ahead 128 KiB → 0 KiB"."""
+    """Return the change of a factor between two levels, in words: "read-ahead 128 KiB → 0 KiB"."""
     return f"{analysis.setting_label(factor, base)} → {analysis.value_label(factor, level)}"
 
 
@@ -202,7 +202,7 @@ def answer(analysis: Analysis) -> list[str]:
 
 
 def asked_figure(analysis: Analysis) -> str | None:
-    """Return the metric that a sweep of factors on a bare file is about; None for any other sweep."""
+    """Return the metric that a sweep of factors on a bare file examines; None for any other sweep."""
     swept = swept_factors(analysis)
     if len(swept) < 2:
         return None
@@ -247,7 +247,7 @@ def _without_ratio(analysis: Analysis, metric: str, judged: Collection[str]) -> 
 
 
 def _oriented(effect: Effect, way: int) -> Effect:
-    """Return the same effect in the direction in which the metric rises (`way` is 1) or falls (-1)."""
+    """Return the effect with its two levels swapped if needed, so that the metric rises (`way` is 1) or falls (-1)."""
     ratio = effect.ratio
     if (ratio.value >= 1) == (way > 0):
         return effect

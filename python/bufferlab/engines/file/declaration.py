@@ -1,7 +1,7 @@
 """The knobs of a file or block device that is only read, and of the host under it. Pure data.
 
-Read-ahead is two settings, because the kernel has two: the device's (`read_ahead`) and the descriptor's (`advice`,
-POSIX_FADV_RANDOM). Settings of the host are restored after the run (engines/host_settings.py).
+Read-ahead has two settings here, because the kernel has two: the device's (`read_ahead`) and the descriptor's
+(`advice`, POSIX_FADV_RANDOM). Settings of the host are restored after the run (engines/host_settings.py).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Creates loop devices over a file, or over a copy of it in memory, that do not outlive this process.
+"""Creates loop devices that do not outlive this process, over a file or over a copy of it in memory.
 
 The device has the kernel's autoclear flag: it detaches itself when the last descriptor is closed, also at the death of
 the process. A copy in memory is an unnamed file (memfd_create(2), in the kernel's internal tmpfs), which also
@@ -119,8 +119,8 @@ def _attached(backing: int, size_bytes: int, *, direct_io: bool) -> Iterator[Att
 def _configure(backing: int, size_bytes: int, *, direct_io: bool) -> tuple[int, Path]:
     """Configure a free loop device in one step; return its descriptor and path.
 
-    In one step, because a crash between two steps could leave the device attached. Raises EnvironmentLackingError if
-    the kernel refuses, or if no device is free.
+    One step is used because a crash between two steps could leave the device attached. Raises EnvironmentLackingError
+    if the kernel refuses, or if no device is free.
     """
     flags = _READ_ONLY | _AUTOCLEAR | (_DIRECT_IO if direct_io else 0)
     info = _INFO.pack(0, 0, 0, 0, size_bytes, 0, 0, 0, flags, b"bufferlab", b"", b"", 0, 0)

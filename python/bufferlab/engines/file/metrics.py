@@ -5,9 +5,9 @@ Four terms must not be confused: logical reads (requested by the driver), pages 
 first touched (of these, missing in the page cache), requests (sent to the device).
 
 Scatter is computed from neighbouring samples (von Neumann and others, Annals of Mathematical Statistics 12, 1941): half
-the mean square of successive differences is the variance of a series without a trend, and hardly changes with one. A
-cache that fills makes every later read cheaper; that drift does not mean that the device is erratic. Each step between
-two levels of the rate counts only once.
+the mean square of successive differences is the variance of a series without a trend, and a trend hardly changes it.
+This matters because a cache that fills makes every later read cheaper; that drift does not mean that the device is
+erratic. A step from one level of the rate to another counts only once.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def _scatter(counter: Metric, *, index: bool = False) -> Quantity:
     metric = counter.name
 
     def evaluate(window: Window) -> Value:
-        # A window without the driver's counter is of another workload, for which this metric is not defined.
+        # A window without the driver's counter belongs to another workload, for which this metric is not defined.
         if Reads.logical_reads.name not in window.end:
             return Value(None, f"{Reads.logical_reads.name} was not sampled")
         stretches = _stretches(window, metric)

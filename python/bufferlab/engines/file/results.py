@@ -103,7 +103,8 @@ def _little(runs: Sequence[MeasuredRun]) -> Check:
 
 @touching("device", "times")
 def _cache_state(runs: Sequence[MeasuredRun]) -> Check:
-    """Check that a cold cache was empty when the window began, and that at its end it holds the touched pages."""
+    """Check that a cold page cache was empty when the window began, and that it held the touched pages when the window
+    ended."""
     name, title = "page_cache", "The page cache began empty (cold) and holds what was touched"
     buffered = [run for run in runs if not run.direct and run.knob("cache") == "cold"]
     if not buffered:
@@ -127,7 +128,7 @@ def _cache_state(runs: Sequence[MeasuredRun]) -> Check:
 CHECKS = (_direct_requests, _replayed_requests, _process_bytes, _little, _cache_state)
 
 
-#: The settings in the order in which they name a point.
+#: The settings, with their words, in the order in which a point's name lists them.
 _SETTING_WORDS = {
     "device": SettingWords(
         "the device",

@@ -1,4 +1,4 @@
-"""InnoDB's chapters of a report, and the limits that its settings set to an answer.
+"""InnoDB's chapters of a report, and how InnoDB's settings limit what the report's answer is valid for.
 
 The chapter `inside` shows which component wrote pages, how full the pool and its free list were, and whether the server
 ran with the requested pool and settings. The other chapters have separate files.
@@ -56,7 +56,8 @@ def inside(analysis: Analysis) -> Section:
 
 
 def rounding(analysis: Analysis) -> list[str]:
-    """Return sentences on settings that differ from the requested ones, or differ between points unrequested."""
+    """Return sentences on settings that differ from the requested ones, or that differ between points although none was
+    requested."""
     rounded = [
         f"{readable(setting.asked or '')} asked is {words.setting_value(setting)} run: {setting.note}."
         for point in analysis.points
@@ -126,7 +127,8 @@ _COMMIT = "flush_log_at_trx_commit"
 
 
 def _limits(runs: Sequence[MeasuredRun]) -> list[str]:
-    """Return a sentence for each limit that the settings of these runs set to the report's answer."""
+    """Return a sentence for each way in which the settings of these runs limit what the report's answer is valid
+    for."""
     found = []
     commits = {str(run.knob(_COMMIT)) for run in runs if run.knob(_COMMIT) is not None}
     if commits - {"1"}:
@@ -140,7 +142,10 @@ def _limits(runs: Sequence[MeasuredRun]) -> list[str]:
 
 
 def _bytes_written(runs: Sequence[MeasuredRun]) -> list[str]:
-    """Return which files' bytes are counted together. MariaDB 10.5 and later leaves out the redo log."""
+    """Return a sentence on which files the count of bytes written includes.
+
+    MariaDB 10.5 and later leaves out the redo log.
+    """
     without_redo = any(run.run.engine == "mariadb" and run.version >= (10, 5) for run in runs)
     return ["data files", "doublewrite buffer", *([] if without_redo else ["redo log"])]
 

@@ -37,7 +37,10 @@ from bufferlab.errors import EnvironmentLackingError
 _USUAL_FILE = "~/.my.cnf"
 _USUAL_GROUPS = ("client", "bufferlab")
 _GROUPS = (*_USUAL_GROUPS, "mysql", "mariadb")
-"""The option groups that are read if a URL names the file, which may have been written for the servers' own clients."""
+"""The option groups that are read from a file that a URL names.
+
+They include the groups of the servers' own clients, for which the file may have been written.
+"""
 _DEEPEST_INCLUDE = 10
 _SPACE = " \t\n\v\f\r"
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "s": " ", '"': '"', "'": "'", "\\": "\\"}
@@ -111,10 +114,11 @@ def password_in(path: Path, address: Address) -> tuple[str, Path] | None:
 
 
 def usual_password(address: Address) -> tuple[str, Path] | None:
-    """Return the last `password` of the groups [client] and [bufferlab] in ~/.my.cnf, and its file; None without one.
+    """Return the last `password` of the groups [client] and [bufferlab] in ~/.my.cnf, and its file; None if there is
+    none.
 
-    Also return None if the file's last `user` is a different account, to which the password then belongs, if this user
-    may not read the file, or if all users may write it.
+    Also return None if the file's last `user` is a different account, because the password then belongs to that
+    account; if this user may not read the file; or if all users may write it.
     """
     path = Path(_USUAL_FILE).expanduser()
     if not _is_usable(path):
@@ -160,7 +164,7 @@ def _unquoted(value: str) -> str:
 _ACCESS_DENIED = ("1044", "1045", "1698")
 """ER_DBACCESS_DENIED_ERROR, ER_ACCESS_DENIED_ERROR and MariaDB's form of the latter.
 
-A retry cannot help; it may help after other errors.
+After these errors a retry cannot help; after others it may.
 """
 _NEVER = (
     *_ACCESS_DENIED,
@@ -181,7 +185,8 @@ _SESSION = (
     "SET SESSION max_statement_time = 0",  # MariaDB.
     "SET SESSION max_execution_time = 0",  # MySQL from 5.7.8 on.
 )
-"""The first statements of our sessions on a running server, whose defaults might cut short or alter answers."""
+"""The first statements of bufferlab's sessions on a running server, whose own defaults might cut short or alter
+answers."""
 _UNKNOWN_VARIABLE = "1193"
 _UNUSABLE = "the server cannot be used"
 _LOCKED = "ALTER USER ... ACCOUNT UNLOCK would let it in"

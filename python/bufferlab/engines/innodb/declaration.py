@@ -25,7 +25,7 @@ _CHUNKS = "mysql >= 5.7.5; mariadb >= 10.2.2, < 10.11.12; mariadb >= 11.0, < 11.
 LARGE_PAGES = "mysql >= 5.7.6; mariadb >= 10.1"
 _ON_OFF = ("on", "off")
 _OWN = ""
-"""The value of `auto` for a knob that bufferlab does not set, so that the server's default applies."""
+"""The resolved value of "auto" for a knob that bufferlab does not set, so that the server's default applies."""
 
 
 _size, _count, _choice = (
@@ -71,11 +71,12 @@ INNODB_KNOBS: tuple[Knob, ...] = (
           confounds="chunk size, of which the pool is a multiple"),
     _count("lru_scan_depth", "free pages the page cleaner keeps in each instance, and so pages lost to the cache",
            minimum=100, maximum=2**32 - 1),
-    # Reads bypass the page cache, or it would serve the misses from memory.
+    # With O_DIRECT reads bypass the page cache, which would otherwise serve the misses from memory.
     _choice("flush_method", ("O_DIRECT", "O_DIRECT_NO_FSYNC", "O_DSYNC", "fsync"),
             "how data files are opened and flushed; O_DIRECT goes past the page cache", auto=None, default="O_DIRECT",
             confounds="flush method"),
-    # As tpcc-mysql's guides recommend: a read-side sweep should not wait for the log's fsync at every commit.
+    # The default is 0, as tpcc-mysql's guides recommend: a sweep about reads should not wait for the log's fsync at
+    # every commit.
     _choice("flush_log_at_trx_commit", ("0", "1", "2"),
             "0: the log is written and flushed once a second, a crash may lose that second; 1: at every commit; "
             "2: written at commit, flushed once a second", auto=None, default="0"),
@@ -93,23 +94,23 @@ INNODB_KNOBS: tuple[Knob, ...] = (
             confounds="doublewrite buffer"),
     _size("log_file_size", "bytes of one redo log file; two of them before MariaDB 10.5", minimum=4 * MIB,
           maximum=512 * GIB, versions="mysql < 8.0.30; mariadb"),
-    # redo_log.py has each version's variable.
+    # redo_log.py says which variable of a version this knob sets.
     _size("redo_log_capacity", "bytes of all redo log files together: how old a dirty page may get", minimum=8 * MIB,
           maximum=128 * GIB),
-    # If it is on, accesses per transaction depend on the pool's size: a hit in it gets one page instead of a whole
-    # path.
+    # If the index is on, accesses per transaction depend on the pool's size: a lookup that hits the index gets one page
+    # instead of a whole path.
     _choice("adaptive_hash_index", _ON_OFF, "a hash index over hot pages; on, it hides page gets from the counters",
             auto=None, default="off",
             confounds="adaptive hash index, which changes page gets"),
-    # Off, as in MySQL 8.4 (not in 8.0 and 9.7), and as in newer MariaDB, which has no change buffer. If a
-    # change is buffered, its page is not read yet: the read is counted later, or never. The smaller the pool, the more
-    # changes wait.
+    # The default is none, as in MySQL 8.4 (not in 8.0 and 9.7), and as in newer MariaDB, which has no change buffer. A
+    # buffered change delays the read of its page: the read is counted later, or never. The smaller the pool, the more
+    # changes are buffered.
     _choice("change_buffering", ("none", "inserts", "deletes", "changes", "purges", "all"),
             "changes of secondary index pages that are kept aside until the page is read", auto="none",
             versions="mysql; mariadb < 11.0"),
-    # Off, as in every other version, so that the work is the same. If it is on, transactions that change the same row
-    # fail and are retried (error 1020, "Record has changed since last read"). 11.6.2 turned it on (MariaDB's manual,
-    # InnoDB variables).
+    # The default is off, as in all versions before 11.6.2, so that the work is the same. If it is on, transactions that
+    # change the same row fail and are retried (error 1020, "Record has changed since last read"). 11.6.2 turned it on
+    # (MariaDB's manual, InnoDB variables).
     _choice("snapshot_isolation", _ON_OFF, "a transaction fails that locks a row changed since its snapshot",
             auto="off", versions="mariadb >= 11.6.2"),
     _count("old_blocks_pct", "per cent of the LRU list that is its old part, where pages enter", minimum=5,
@@ -173,8 +174,8 @@ def _declared(name: str, title: str) -> EngineDeclaration:
         connections_reason=f"{title} keeps a thread for each connection; more than a thousand measure the scheduler",
         results_in="bufferlab.engines.innodb.results",
         chapters="bufferlab.engines.innodb.chapters",
-        # With pages of 64 KiB the servers need a pool of 24 MiB. With small pages the minimum of pool_size is larger
-        # than that.
+        # With pages of 64 KiB the servers need a pool of 24 MiB, which are 384 frames. With small pages the minimum of
+        # `pool_size` is the stricter limit.
         min_frames=384,
         # A record takes 18 bytes more than in SQLite, and loading district by district leaves pages of order_line half
         # empty.
@@ -192,7 +193,8 @@ def _declared(name: str, title: str) -> EngineDeclaration:
         data_frames=_mariadb_data_frames if name == "mariadb" else None,
         refused=storage_engines.refused,
         applies=storage_engines.applies if name == "mariadb" else None,
-        # At the same percentage, all storage engines get the hot rows and the memory that InnoDB gets.
+        # A percentage always refers to the size of the database in InnoDB, so that all storage engines get the same hot
+        # rows and the same memory.
         shares_refer_to={storage_engines.KNOB: storage_engines.INNODB} if name == "mariadb" else {},
         pool_unit_bytes=MIB,
         # Aria and MyISAM do not support every block size.

@@ -1,9 +1,9 @@
 """Judges the statements of a mysqldump: which are sent to the server, which are skipped, and which refuse the dump.
 
 The rules are an allow-list: they name what mysqldump and mariadb-dump write (client/mysqldump.c of both), and nothing
-else is sent. They are the second of two barriers. The first is the account that restores, which has no rights outside
-its schema and no FILE. Stored code of the dump (triggers, routines, views) gets that account as its definer, so that it
-never runs with other rights.
+else is sent. They are the second of two barriers. The first is the account that restores: it has no privileges outside
+its schema, and not the privilege FILE. Stored code of the dump (triggers, routines, views) gets that account as its
+definer, so that it never runs with other privileges.
 """
 
 from __future__ import annotations
@@ -158,7 +158,7 @@ def require_plain_quotes(statement: DumpStatement, settings: bytes) -> None:
 
 
 def _owned(text: bytes) -> bytes:
-    """Return stored code without its definer, so that it runs with the rights of the account that restores."""
+    """Return stored code without its definer, so that it runs with the privileges of the account that restores."""
     begin = _CODE.match(text)
     end = begin.end() if begin else 0
     return _INVOKER.sub(_as_definer, _DEFINER.sub(b"", text[:end], count=1) + text[end:])

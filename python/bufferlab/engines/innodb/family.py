@@ -40,15 +40,15 @@ from bufferlab.knob import Native
 from bufferlab.units import GIB, MIB
 
 _BESIDE_POOL_BYTES = 96 * MIB
-"""The memory that an idle server and its connections take besides the pool; 10.11.19 and 11.8.9 took 60 to 80 MiB."""
+"""The memory that an idle server and its connections need besides the pool; 10.11.19 and 11.8.9 used 60 to 80 MiB."""
 
 
 class InnodbFamily(Family):
     """The family of MySQL servers, or that of MariaDB servers."""
 
     socket_name = "mysqld.sock"
-    # The option file names the data directory too. On the command line, `ps` shows it, and a wrapper that keeps the
-    # server from reading the option file cannot make it use another server's data.
+    # The option file names the data directory too. The command line repeats it, so that `ps` shows it. It also protects
+    # other servers' data if a wrapper script keeps the server from reading the option file.
     arguments = ("--defaults-file={conf}", "--datadir={data}")
     failure = staticmethod(failure)
     form = FORM
@@ -92,9 +92,10 @@ class InnodbFamily(Family):
         return option_file.chosen(self.settings(build, knobs), knobs)
 
     def settle(self, address: Address) -> None:
-        """Ask a private server for a slow shutdown: purge done, change buffer merged, logs empty.
+        """Request a slow shutdown of a private server: it finishes the purge, merges the change buffer, and empties the
+        logs.
 
-        On a running server, only mark the tables of a script as bufferlab's; purge and merge go on there in the
+        On a running server, only mark the tables that a script created as bufferlab's; purge and merge go on in the
         background.
         """
         with closing(self.connect(address)) as connection:
@@ -152,7 +153,7 @@ class InnodbFamily(Family):
 
 
 def _settling(connection: Client) -> tuple[str, ...]:
-    """Return the statements that end a load into the server's storage engine."""
+    """Return the statements that finish the background work of a load, for the storage engine of the tables."""
     told = control.variables(connection).get("default_storage_engine", "")
     engine = storage_engines.of({storage_engines.KNOB: told})
     return engine.settles_by if engine else ()

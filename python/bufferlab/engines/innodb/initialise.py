@@ -36,7 +36,8 @@ _BAD_VALUE = re.compile(
 
 
 def refused_setting(log_text: str) -> EngineFailure | None:
-    """Return the failure of a server that refused a variable, in the server's words; None if it failed otherwise.
+    """Return the failure of a server that refused a variable, in the server's words; None if it failed for another
+    reason.
 
     A variable without a knob is named as users write it, var.NAME. Warnings on optional variables (loose_) are not
     failures.
@@ -67,12 +68,12 @@ failure = partial(
     grave=r"\[ERROR\]|\[FATAL\]|cannot be run|Assertion",
     beside=r"\[Warning\]",
 )
-"""Returns the failure of a server's process, given its exit status and the end of its log."""
+"""A function that returns the failure of a server's process, given its exit status and the end of its log."""
 
 
 _SYSTEM_SQL = ("system_tables", "performance_tables", "system_tables_data")
-#: These five tables of MySQL 5.6 are in InnoDB, whose own dictionary is not copied. The server needs two of them (5.6's
-#: scripts/mysql_system_tables.sql).
+#: The five system tables of MySQL 5.6 that are in InnoDB. They are not copied, because InnoDB's own dictionary is not
+#: copied either. The server needs two of them (5.6's scripts/mysql_system_tables.sql).
 _INNODB_TABLES = (
     "innodb_table_stats", "innodb_index_stats", "slave_relay_log_info", "slave_master_info", "slave_worker_info"
 )  # fmt: skip
@@ -146,7 +147,7 @@ def _run(
 
 
 def _mariadb_sql(build: Build) -> bytes:
-    """Return the SQL that creates MariaDB's system tables. The names of its files differ between versions.
+    """Return the SQL that creates MariaDB's system tables, from files whose names differ between versions.
 
     Raises EnvironmentLackingError if the server's package lacks one of the files.
     """
@@ -191,7 +192,10 @@ def _copy_system_tables(build: Build, data: Path, user: tuple[int, int] | None) 
 
 
 def _copy(source: Path, to: Path, user: tuple[int, int] | None) -> None:
-    """Copy a file into a folder of the server's user, who may have put a link there: links are not followed."""
+    """Copy a file into a folder of the server's user.
+
+    Links are not followed, because that user may have put one there.
+    """
     descriptor = os.open(to, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     with os.fdopen(descriptor, "wb") as copy, source.open("rb") as original:
         shutil.copyfileobj(original, copy)

@@ -27,7 +27,8 @@ _PATIENCE_SECONDS = 60.0
 _FIRST_WITHOUT_CHANGE_BUFFER = (11, 0)
 """The first version of MariaDB without a change buffer (server change MDEV-29694)."""
 _STANDING = ((10, 11, 5),)
-"""The versions of MariaDB whose counter of page gets never changes: `srv_export_innodb_status` does not copy it."""
+"""The versions of MariaDB whose status variable for page gets never changes: `srv_export_innodb_status` does not update
+it."""
 _LIST = "SELECT SPACE, PAGE_NUMBER FROM information_schema.INNODB_BUFFER_PAGE WHERE PAGE_STATE = 'FILE_PAGE'"
 _COUNTERS = ("buffer_pool_read_requests", "pages_read", "pages_created", "buffer_pool_pages_data")
 
@@ -112,7 +113,7 @@ class MysqlLesson(Lesson):
 
 
 def _counted(connection: Client) -> Counted:
-    """Return the counters. The evicted pages are those that came in and are no longer there."""
+    """Return the counters. Evicted pages are computed: the pages read and created, minus those still in the pool."""
     rows = dict(connection.rows("SHOW GLOBAL STATUS LIKE 'Innodb%page%'"))
     rows.update(connection.rows("SHOW GLOBAL STATUS LIKE 'Innodb_buffer_pool_read_requests'"))
     get, read, create, there = (int(rows[f"Innodb_{name}"]) for name in _COUNTERS)
@@ -141,7 +142,7 @@ class MariadbLesson(MysqlLesson):
     def listing(self, connection: Client) -> tuple[set[Page], int]:
         """Return the pages that the server lists, and the number of pages that are free in their tablespace.
 
-        The server lists all of the latter as the first page of the first tablespace.
+        The server lists all of these free pages as the first page of the first tablespace.
         """
         rows: list[Page] = [(int(space), int(page)) for space, page in connection.rows(_LIST)]
         return {*rows} - self.never_listed, sum(row in self.never_listed for row in rows)

@@ -1,7 +1,8 @@
 """Observes a MySQL or MariaDB server: SHOW GLOBAL STATUS once a second, and performance_schema if it is on.
 
 crates/bufferlab-drive/src/mysql/counters.rs says which counter is a miss, and how versions differ. A sample of SHOW
-GLOBAL STATUS makes no page get. Handler_commit is not used: it counts engines and the binary log.
+GLOBAL STATUS makes no page get. Handler_commit is not used: it counts a transaction once for each storage engine and
+for the binary log.
 """
 
 from __future__ import annotations
@@ -121,7 +122,7 @@ class InnodbLook(Look):
         if (lsn := numbers.get("innodb_redo_log_current_lsn")) is not None:
             levels["log_age_bytes"] = lsn - numbers.get("innodb_redo_log_checkpoint_lsn", lsn)
         own_then = own()
-        # A right may be revoked at any time. Counts that the server then no longer reports are missing.
+        # A privilege may be revoked at any time. Counts that the server then no longer reports are missing.
         with suppress(Refused):
             if not facts.no_time:
                 read_s |= dict.fromkeys(("read_ms", "statement_ms"), t_s + time.monotonic() - begun_s)
@@ -195,8 +196,8 @@ class InnodbLook(Look):
         ours = _sequential(query, "SESSION")
         shown = int(_pairs(query("SHOW SESSION STATUS LIKE 'Com_show_status'")).get("com_show_status", 0))
         read = _sequential(query, "GLOBAL") - ours - shown * int(facts.settings[_OWN_ROWS])
-        # The server does not report to which table the rows belong. A session that reads a page reads at least one of
-        # its rows.
+        # The server does not report to which table the rows belong. A session that reads a page reads at least one row
+        # of the page.
         return DataSize(size_of[None], {
             name: LargeObject(read, max(pool_pages, rows_of.get(name, 0) * facts.pool_size_bytes / size), remedy)
             for name, size in larger.items()
@@ -215,15 +216,15 @@ class InnodbLook(Look):
 
 
 def _sequential(query: Query, scope: str) -> int:
-    """Return how many rows were read sequentially: by all sessions (GLOBAL), or by ours (SESSION)."""
+    """Return how many rows were read sequentially: by all sessions (GLOBAL), or by bufferlab's (SESSION)."""
     told = _pairs(query(f"SHOW {scope} STATUS WHERE Variable_name IN ({_quoted(questions.SEQUENTIAL)})"))
     return sum(int(told.get(name, 0)) for name in questions.SEQUENTIAL)
 
 
 def _own_rows(query: Query) -> int:
-    """Return how many sequential reads one SHOW STATUS adds to the server's count of them (sql_show.cc).
+    """Return how many sequential reads one SHOW STATUS adds to the server's global count (sql_show.cc).
 
-    It does not add them to the count of its session.
+    It does not add them to its session's count.
     """
     counts = [_sequential(query, "GLOBAL") for _ in range(3)]
     return max(0, min(second - first for first, second in pairwise(counts)))
@@ -260,7 +261,7 @@ def _instruments(query: Query, told: Mapping[str, str]) -> tuple[bool, str]:
 
 
 def _thread(query: Query, is_mariadb: bool, told: Mapping[str, str]) -> int | None:
-    """Return the kernel's thread id of our session on the server's host.
+    """Return the kernel's thread id of bufferlab's session on the server's host.
 
     Return None for a server with a thread pool, and if the server does not show the id.
     """

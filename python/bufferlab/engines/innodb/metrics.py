@@ -7,10 +7,10 @@ incremented (MySQL 5.7's files).
 
 The victim path is how a thread gets a free frame (buf0lru.cc: buf_LRU_get_free_block, MySQL 5.7, 8.0 and MariaDB 10.2
 to 10.4). Every search adds one to S = get_free_search. Each of its passes first looks at the free list. A pass that
-finds it empty adds one to L = get_free_loops. It then either frees a frame by scanning the LRU tail and starts over, or
-tries a single-page flush, adds one to W = Innodb_buffer_pool_wait_free and starts over. F = single_flush_failure_count
-of these flushes freed nothing. So single-page flushes gave W - F frames, LRU scans L - W, and the free list S - L + F.
-The three add up to S by construction; `checks` looks for errors elsewhere.
+finds it empty adds one to L = get_free_loops. Such a pass either frees a frame by scanning the LRU tail, or tries a
+single-page flush and adds one to W = Innodb_buffer_pool_wait_free. In both cases the search then begins another pass. F
+= single_flush_failure_count of these flushes freed nothing. So single-page flushes gave W - F frames, LRU scans L - W,
+and the free list S - L + F. The three add up to S by construction; `checks` looks for errors elsewhere.
 
 MySQL 5.6 does not count L. From MariaDB 10.5 on user threads wait for the page cleaner instead of flushing. On both the
 values are null, with that reason.
@@ -70,7 +70,7 @@ class Status(MetricTable, probe="engine", source=_STATUS_SOURCE):
 
 
 class Metrics(MetricTable, probe="engine", source=_METRICS_SOURCE, prefix=METRIC_PREFIX):
-    """Rows of INNODB_METRICS, under their names in lower case. Gauges are levels, which may fall."""
+    """Rows of INNODB_METRICS, under their names in lower case. Gauges may rise and fall; all others are counters."""
 
     buffer_lru_get_free_search = counter("frames", "neither", "times a free frame was looked for (buf0lru.cc: buf_LRU_get_free_block)")
     buffer_lru_get_free_loops = counter("loops", "lower", "passes of that search that found the free list empty (buf0lru.cc: buf_LRU_get_free_block)")
@@ -119,8 +119,8 @@ NO_SINGLE_PAGE = (
     "user threads of this version flush no single pages but wait for the page cleaner "
     "(it has no buffer_LRU_single_flush_failure_count)"
 )
-#: The reason for a null value if the server lacks a counter. A run that ended early, or of another engine, has another
-#: reason.
+#: By counter, the reason for a null value if the server lacks the counter. A run that ended early, or that used another
+#: engine, has another reason.
 _MEANING = {LOOPS: NO_LOOPS, FAILURES: NO_SINGLE_PAGE}
 
 
@@ -191,7 +191,8 @@ class VictimPath(MetricTable):
 
 
 BLOCK_BYTES = 4096
-"""The unit of reads from storage that allows comparing engines with other page sizes: a page of the page cache."""
+"""The unit in which reads from storage are compared between engines with different page sizes: a page of the page
+cache."""
 
 
 def _blocks_from_storage(window: Window) -> Value:
@@ -207,7 +208,7 @@ BLOCKS_FROM_STORAGE = "blocks_from_storage"
 
 # fmt: off
 class InnodbPerWork(MetricTable):
-    """Metrics that are each the growth of one server counter; a report shows them in this order."""
+    """Metrics per unit of work, each from the growth of one server counter; a report shows them in this order."""
 
     blocks_from_storage = counted("blocks", "lower", "Blocks of 4 KiB from storage", "bytes that the kernel read from storage for the server, in blocks of 4 KiB", _BLOCKS)
     redo_bytes = counted("bytes", "lower", "Redo bytes", "bytes written to the redo log", Status.innodb_os_log_written)

@@ -1,7 +1,8 @@
 """Translates a run's knobs into a server's option file, and reads the variables back after the start.
 
-The server may change the requested values: a pool is rounded up to whole chunks, instances need a large pool, cleaners
-need instances (buf0buf.cc srv_buf_pool_size, ha_innodb.cc innodb_init_params). This file starts no server.
+The server may change the requested values. It rounds a pool up to whole chunks, reduces the instances of a small pool,
+and allows at most one cleaner for each instance (buf0buf.cc srv_buf_pool_size, ha_innodb.cc innodb_init_params). This
+module starts no server.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ _OURS = frozenset(
      "plugin_load", "plugin_load_add", "tmpdir", "basedir", "skip_grant_tables", "mysqlx", "admin_address",
      "secure_file_priv", "plugin_dir", "innodb_data_home_dir", "innodb_log_group_home_dir", "innodb_undo_directory")
 )  # fmt: skip
-"""The variables that a private server's safety depends on; a user cannot set them through `var.`."""
+"""The variables on which a private server's safety depends; a user cannot set them through `var.`."""
 
 
 def option_file(
@@ -70,7 +71,8 @@ def option_file(
         keys = ("sha256_password", "caching_sha2_password")
         lines += ["loose_auto_generate_certs = OFF"]
         lines += [f"loose_{plugin}_auto_generate_rsa_keys = OFF" for plugin in keys]
-    # Each connection prepares every statement. With batched calls it also prepares one statement for each batch size.
+    # The limit is high because each connection prepares every statement, and with batched calls one for each batch
+    # size.
     lines += [f"max_connections = {connections + 20}", "max_prepared_stmt_count = 1048576"]
     lines += ["", "# The pool begins empty, whatever was in it before."]
     lines += [f"innodb_buffer_pool_{what} = OFF" for what in ("dump_at_shutdown", "load_at_startup")]
@@ -96,12 +98,12 @@ def server_settings(flavour: str, version: str, knobs: Values) -> dict[str, str]
 
 
 def with_one_chunk(flavour: str, version: str, settings: Mapping[str, str]) -> dict[str, str]:
-    """Return the same settings, with one chunk for each pool instance unless the user set the chunk size.
+    """Return the settings, with one chunk for each pool instance added unless the user set the chunk size.
 
     The server reduces a chunk larger than an instance to the instance's size (ha_innodb.cc, innodb_init_params), so
     nothing is rounded. With the server's own chunk of 128 MiB, 210 MiB become 256 MiB. With chunks of 1 MiB, a chunk
-    whose memory does not begin at a whole page lacks one of its 64 pages of 16 KiB (buf0buf.cc, buf_chunk_init). By
-    chance either all chunks lack a page, or none does.
+    whose memory does not begin at a whole page lacks one of its 64 pages of 16 KiB (buf0buf.cc, buf_chunk_init). Chance
+    decides whether all chunks lack a page, or none does.
     """
     pool = int(settings.get(_POOL.spelling, 0))
     if not pool or not has(_CHUNK.versions, flavour, version):
@@ -155,7 +157,7 @@ def read_back(connection: Client, build: Build, knobs: Values, limit_bytes: int 
     """
     told = control.variables(connection)
     if "innodb_buffer_pool_instances" in told:
-        # In 5.6 the variable shows the requested number of instances; the pool's statistics show the real one.
+        # In 5.6 the variable shows the requested number of instances; the pool's statistics show the actual one.
         ((instances,),) = connection.rows("SELECT count(*) FROM information_schema.INNODB_BUFFER_POOL_STATS")
         told["innodb_buffer_pool_instances"] = str(instances or told["innodb_buffer_pool_instances"])
     actual: dict[str, Native] = {name: told[name] for name in _ALSO if name in told}
@@ -190,7 +192,7 @@ def confounds(asked: Mapping[str, str], told: Mapping[str, str]) -> list[str]:
 
 
 def _standing(told: Mapping[str, str]) -> dict[str, str]:
-    """Return sentences, by setting, on server values that distort a comparison for any request."""
+    """Return sentences, by setting, on server values that distort a comparison even if no value was requested."""
     said = {}
     if told.get("innodb_adaptive_hash_index", "OFF") == "ON":
         said["adaptive_hash_index"] = (
@@ -205,7 +207,7 @@ def _standing(told: Mapping[str, str]) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class _Other:
-    """A pool setting whose value differs from the requested one, in words."""
+    """A pool setting whose value differs from the requested one, with both values in words."""
 
     name: str
     said: str

@@ -74,8 +74,8 @@ _VERSION = re.compile(r"\bVer (\d+\.\d+\.\d+)\S* (?:from .{1,40} )?for ")
 def find(flavour: Flavour, name: str = ON_PATH) -> Build:
     """Return the server of that name or path.
 
-    If there is none, it cannot be run, or it is of the other flavour, raises EnvironmentLackingError with a hint how to
-    get one.
+    Raises EnvironmentLackingError, with a hint how to get one, if there is none, if it cannot be run, or if it is of
+    the other flavour.
     """
     nothing = EnvironmentLackingError(
         f"there is no {flavour} server on PATH, and none was fetched",

@@ -7,14 +7,14 @@ of a pool of 4,096 pages, and 170 and 128 of one of 16,384. MariaDB 10.2 and 11.
 The server itself replaces literals in a digest's text (sql_digest.cc). QUERY_SAMPLE_TEXT of MySQL 8, which holds them,
 is never read. A statement is counted when it has ended. When the table of digests is full, further ones are counted in
 one row without a digest (pfs_digest.cc, find_or_create_digest); none is evicted. MariaDB and MySQL up to 8.0.15 have no
-digests of statements that a client prepared by the protocol (COM_STMT_EXECUTE): only the summary by event name counts
-them, all together. MariaDB counts none in prepared_statements_instances (10.11, 11.8). MySQL 9 has digests of them,
-with the word EXECUTE before their text.
+digests of statements that a client prepared by the protocol (COM_STMT_EXECUTE): the summary by event name counts all of
+them together. MariaDB counts none in prepared_statements_instances (10.11, 11.8). MySQL 9 has digests of them, with the
+word EXECUTE before their text.
 
-An account needs PROCESS to see a server's other work. Texts of other sessions' statements stay in the server: it
-returns the first two words of the few kinds that matter. mysqldump and similar programs begin each table's statement
-with /*!40001 SQL_NO_CACHE */. xtrabackup and mariabackup copy files while their session sleeps; their lock is seen if
-performance_schema instruments metadata locks.
+An account needs PROCESS to see a server's other work. bufferlab does not read the texts of other sessions' statements:
+its queries return only the first two words, for the few kinds that matter. mysqldump and similar programs begin each
+table's statement with /*!40001 SQL_NO_CACHE */. xtrabackup and mariabackup copy files while their session sleeps, so
+only their lock shows them, if performance_schema instruments metadata locks.
 """
 
 from __future__ import annotations
@@ -27,13 +27,14 @@ from bufferlab.engines.servers.look import NotTold, Question, Refusal, Row, inte
 
 _PROCESS_RIGHT: Mapping[Refusal, str] = {"rights": "GRANT PROCESS ON *.* TO the account"}
 PAGE_S = 15e-6
-"""Seconds per pool page that the first query of the pool's contents takes after a start; later queries take a third."""
+"""Seconds per pool page that the first query of the pool's contents takes after a server's start; later ones take a
+third."""
 TEMPORARY_TABLE_RATIO = 0.01
 """The fraction of the pool that MySQL's temporary table takes when the pool's contents are queried."""
 
 # MariaDB sets oldest_modification to 1 when it has written a page, until the page leaves the flush list, and to 2 for a
-# changed page of its temporary tablespace: neither is counted as dirty (buf0buf.h, oldest_modification_). IS_OLD is YES
-# or NO in MySQL, and a number in later versions of MariaDB.
+# changed page of its temporary tablespace: pages with either value are not counted as dirty (buf0buf.h,
+# oldest_modification_). IS_OLD is YES or NO in MySQL, and a number in later versions of MariaDB.
 CONTENTS = Question(
     "SELECT table_name AS table_name, index_name AS index_name, page_type AS page_type, page_state AS page_state, "
     "COUNT(*) AS pages, SUM(oldest_modification > 2) AS dirty_pages, "
@@ -107,7 +108,7 @@ def data(flavour: Flavour, numbers: Sequence[int], pool_bytes: int) -> Question:
 
 
 def is_without_tables(name: str) -> bool:
-    """Return whether a file name belongs to undo or temporary tables, which no other session scans."""
+    """Return whether a tablespace's name belongs to undo logs or temporary tables, which no other session scans."""
     return name.startswith("innodb_") and name != _SYSTEM
 
 
@@ -182,7 +183,10 @@ def unavailable(is_on: Sequence[Row], off: Sequence[Row]) -> NotTold | None:
 
 
 def texts(ids: Iterable[str]) -> Question:
-    """Return the query for the texts of the statements with these digests. The server has replaced their literals."""
+    """Return the query for the texts of the statements with these digests.
+
+    The server has replaced the literals in them.
+    """
     listed = ", ".join(f"'{one}'" for one in sorted(ids) if _DIGEST.fullmatch(one))
     return Question(
         f"SELECT digest AS id, MAX(digest_text) AS text FROM {_TABLE} WHERE digest IN ({listed or 'NULL'}) "

@@ -37,7 +37,8 @@ def spelled(flavour: str, version: str, settings: Mapping[str, str]) -> dict[str
 
 
 def capacity_bytes(variables: Mapping[str, str]) -> int:
-    """Return the bytes of all redo log files together, from the variables that a server reports; 0 without any."""
+    """Return the bytes of all redo log files together, from the variables that a server reports; 0 if there are
+    none."""
     if capacity := variables.get(_VARIABLE):
         return int(capacity)
     return int(variables.get(_FILE_BYTES, 0)) * int(variables.get(_FILES, 1))

@@ -33,13 +33,14 @@ _OF_VALUES = frozenset(
     ("1048", "1062", "1171", "1215", "1216", "1217", "1230", "1263", "1264", "1265", "1292", "1366", "1367", "1406",
      "1441", "1451", "1452", "1586")
 )  # fmt: skip
-"""The errors whose messages may contain values of rows: duplicates, foreign keys, NULL, and values that do not fit."""
+"""The error codes whose messages may contain values of rows: duplicates, foreign keys, NULL, and values that do not
+fit."""
 
 
 def restore(
     server: Restorer, build: Build, dump: Dump, identity: Identity, owner: tuple[int, int] | None, wait: OnWait
 ) -> tuple[str, str]:
-    """Restore the dump; return the login for the data, which is the identity's.
+    """Restore the dump; return the login for the data, which is the login of the identity.
 
     The server must already have the identity's account and the empty database. Raises EngineFailure with the dump's
     line.

@@ -33,11 +33,13 @@ FRAMES_MIN = 2000
 #: How much the fill of the leaves may change the number of frames given back, as a fraction: twice the difference
 #: measured between points.
 GIVEN_BACK_LIMIT = 0.10
-#: The fraction of counts that may be lost: MONITOR_INC is a plain increment (srv0mon.h), so two threads may lose one.
+#: The fraction of counts that may be lost: MONITOR_INC is not an atomic increment (srv0mon.h), so of two threads that
+#: count at the same time one count may be lost.
 COUNTING_LIMIT = 0.005
 POOL_PAGES_LIMIT = 0.01
 READ_CALLS_LIMIT = 0.02
-#: Below this, other reads of the server (its tables of settings, /proc) would distort the comparison.
+#: The least bytes read for which `_read_calls` compares: below them, other reads of the server (its tables of settings,
+#: /proc) would distort the comparison.
 READ_CALLS_MIN_BYTES = 4 << 20
 WHOLE_PAGES_LIMIT = 0.01
 
@@ -96,11 +98,11 @@ def page_gets_vary(run: MeasuredRun) -> str | None:
 def _frames(runs: Sequence[MeasuredRun]) -> Check:
     """Check that every frame searched for got a page read or created, went to another use, or was given back.
 
-    The server does not count frames that are given back: it takes them before it looks whether the page is in the pool.
-    It takes them for the siblings of a leaf that is too full for a change (btr0cur.cc: btr_cur_prefetch_siblings, twice
-    for each such change). It also takes them for undo pages used again (buf_page_create), and to reorganize a page
-    (btr_page_reorganize_low). Of 401 searches in a warm pool under TPC-C on 5.7.22 a debugger saw 365 for siblings, 23
-    for reorganizing, 5 in buf_page_create and 8 for reads.
+    The server takes some frames before it knows whether the page is already in the pool. If it is, the server gives the
+    frame back, and counts that nowhere. It takes such frames for the siblings of a leaf that is too full for a change
+    (btr0cur.cc: btr_cur_prefetch_siblings, twice for each such change). It also takes frames for undo pages used again
+    (buf_page_create), and to reorganize a page (btr_page_reorganize_low). Of 401 searches in a warm pool under TPC-C on
+    5.7.22 a debugger saw 365 for siblings, 23 for reorganizing, 5 in buf_page_create and 8 for reads.
 
     If rows are only read, no frame is given back. If rows are changed, the number depends on the work and on how full
     its leaves are, which warm-ups of other lengths change. It was 9.6 to 10.4 frames per transaction of TPC-C in pools
@@ -183,10 +185,10 @@ def _shares(runs: Sequence[MeasuredRun]) -> Check:
 
 @touching("inside")
 def _lru_scans(runs: Sequence[MeasuredRun]) -> Check:
-    """Check that LRU scans that freed nothing are at most one for each ended batch, plus retries.
+    """Check that at most one LRU scan for each ended flush batch freed nothing, apart from retries.
 
-    buf0lru.cc: a failed first scan clears try_LRU_scan, and the end of a batch of either kind sets it again. A search
-    that loops scans regardless of the flag.
+    buf0lru.cc: a failed first scan clears try_LRU_scan, and the end of a batch of either kind sets it again. A repeated
+    pass of one search scans regardless of the flag.
     """
     name, title = "innodb_lru_scans", "LRU scans that freed nothing: none below zero, no more than batches and retries"
     told, whys = [], []

@@ -5,8 +5,9 @@ transactions have changed these since. A schema with any other table belongs to 
 bufferlab refuses it and touches nothing in it.
 
 Other accounts may write in the schema. Suppose they replace a table by a view that calls their stored function: the
-function would run with our rights (SQL SECURITY INVOKER). So nothing here reads an object that may be a view. An
-account with high rights is refused if others may create functions. A trigger runs with the rights of its definer.
+function would run with the privileges of bufferlab's account (SQL SECURITY INVOKER). So no statement of this module
+reads an object that may be a view. An account with high privileges is refused if others may create functions. A trigger
+does no harm: it runs with the privileges of its definer.
 """
 
 from __future__ import annotations
@@ -32,16 +33,19 @@ MARKER = "bufferlab_marker"
 The loader (crates/bufferlab-drive/src/mysql/loader.rs) uses it too: it treats other tables as another user's.
 """
 _NO_TABLE = ("1146", "1347", "1049", "1031", "1142")
-"""The error codes for: no such table, a view, no such schema, no HANDLER for this engine, no right to read it."""
+"""The error codes for: no such table, not a table but a view, no such schema, an engine without HANDLER, no privilege
+to read."""
 OURS = "bufferlab"
-"""The comment of our tables.
+"""The comment on each table that bufferlab created.
 
-Others may forge the marker's list of names, but who may comment on a table may also drop it.
+Other accounts may forge the marker's list of names. An account that can forge this comment on a table has privileges
+with which it could drop the table anyway.
 """
 _SMALL = frozenset({"USAGE", "PROCESS", "REPLICATION CLIENT", "SHOW DATABASES", "BINLOG MONITOR"})
-"""The global rights with which the code of other accounts can do no harm."""
+"""The global privileges that code of other accounts cannot misuse if it runs with them."""
 _MAKES = ("Create", "Create_view", "Create_routine", "Alter_routine", "Trigger", "Event")
-"""The rights with which an account can create tables, or code that runs when they are used."""
+"""The privileges (columns of mysql.db) with which an account can create tables, or code that runs when tables are
+used."""
 _LOCK_NAME_LENGTH = 64
 """The maximum length of a lock's name in MySQL 5.7.5 and later."""
 _OBJECTS = {
@@ -68,7 +72,8 @@ SELECT count(*) FROM information_schema.processlist
 WHERE id <> CONNECTION_ID() AND user <> 'system user' AND command <> 'Daemon' AND command NOT LIKE 'Binlog Dump%%'
   AND (command <> 'Sleep' OR time < %s)
 """
-"""Counts the clients that run a statement, or ended one within some seconds (`time` of a sleeping client)."""
+"""The query for the number of clients that run a statement, or ended one some seconds ago (`time` of a sleeping
+client)."""
 
 
 class InnodbRun(FamilyRun):
@@ -115,9 +120,10 @@ class InnodbRun(FamilyRun):
             self.require_safe_for(connection, address)
 
     def require_safe_for(self, connection: Client, address: Address) -> None:
-        """Raise EngineFailure if code of other accounts could run in the schema with more rights than the schema needs.
+        """Raise EngineFailure if other accounts' code could run in the schema with more privileges than the schema
+        needs.
 
-        Also raise it if our account has such rights and cannot see which other accounts may create functions there.
+        Also raise it if bufferlab's account has such privileges and cannot see which others may create functions there.
         """
         schema = address.schema
         ((folds,),) = connection.rows("SELECT @@lower_case_table_names")
@@ -151,7 +157,7 @@ class InnodbRun(FamilyRun):
         return found
 
     def require_ours(self, connection: Client, address: Address) -> tuple[SchemaMark | None, dict[str, str]]:
-        """Return the schema's mark, and its tables and views. Raise EngineFailure unless all of them are ours.
+        """Return the schema's mark, and its tables and views. Raise EngineFailure unless bufferlab created all of them.
 
         Also raise it for stored code, an index or another object that the load of these tables did not create.
         """
@@ -165,7 +171,7 @@ class InnodbRun(FamilyRun):
     def claim(self, connection: Client, address: Address) -> None:
         """Claim the schema: create it if it is missing, and drop everything in it except the marker.
 
-        Raises EngineFailure if another user owns something in it, or if the account lacks a right.
+        Raises EngineFailure if another user owns something in it, or if the account lacks a privilege.
         """
         schema = address.schema
         try:
@@ -195,7 +201,8 @@ class InnodbRun(FamilyRun):
             ) from error
 
     def sign(self, connection: Client, schema: str, mark: SchemaMark) -> None:
-        """Set our comment on the tables that a script's own statements created; tables of a load already have it."""
+        """Set bufferlab's comment (`OURS`) on the tables that a script's statements created; tables of a load already
+        have it."""
         unsigned = _names(connection, schema, mark.made) - _commented(connection, schema)
         for name, is_a in _relations(connection, schema).items():
             if name in unsigned and is_a != "VIEW":
@@ -204,7 +211,7 @@ class InnodbRun(FamilyRun):
     def mark(self, connection: Client, schema: str, mark: SchemaMark) -> None:
         """Write into the marker table which data the schema holds, their changes, and the tables created for them.
 
-        Raises EngineFailure if the marker is not a table of ours.
+        Raises EngineFailure if the marker is not a table that bufferlab created.
         """
         told = {"data_id": mark.data_id, "state": mark.state, "made": json.dumps(mark.made),
                 "objects": json.dumps(mark.objects)}  # fmt: skip
@@ -247,7 +254,7 @@ def _read(connection: Client, schema: str) -> dict[str, Any]:
 
 
 def _is_small(grant: str, schema: str) -> bool:
-    """Return whether a line of SHOW GRANTS gives no right that code in the schema could misuse elsewhere.
+    """Return whether a line of SHOW GRANTS gives no privilege that code in the schema could misuse elsewhere.
 
     >>> _is_small("GRANT USAGE, PROCESS ON *.* TO `me`@`%`", "lab"), _is_small("GRANT ALL ON `lab`.* TO `me`", "lab")
     (True, True)
@@ -279,7 +286,10 @@ def _makers(connection: Client, schema: str) -> list[str]:
 
 
 def _commented(connection: Client, schema: str) -> set[str]:
-    """Return the tables with our comment, and the views whose definer is our account. Only we may set either."""
+    """Return the tables with bufferlab's comment, and the views that its account defined.
+
+    No other account may set either.
+    """
     query = "SELECT table_name FROM information_schema.tables WHERE table_schema = %s AND table_comment = %s"
     tables = connection.rows(query, (schema, OURS))
     query = "SELECT table_name FROM information_schema.views WHERE table_schema = %s AND definer = CURRENT_USER()"

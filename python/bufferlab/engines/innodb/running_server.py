@@ -1,4 +1,4 @@
-"""Surveys an already running MySQL or MariaDB server: rights, replication role, proxies. Changes nothing."""
+"""Surveys an already running MySQL or MariaDB server: privileges, replication role, proxies. Changes nothing."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from bufferlab.engines.servers.run import Survey
 from bufferlab.versions import numbers
 
 _OF_SCHEMA = ("SELECT", "INSERT", "UPDATE", "DELETE", "CREATE", "DROP", "INDEX", "ALTER", "LOCK TABLES")
-"""The rights on the schema without which a load fails."""
+"""The privileges on the schema without which a load fails."""
 _POOL = "innodb_buffer_pool_size"
 _OPTION_PREVENTS = "1290"
 """The code of ER_OPTION_PREVENTS_STATEMENT. If SHOW GRANTS returns it, the server runs with --skip-grant-tables."""
@@ -72,7 +72,7 @@ def managed(told: Mapping[str, str], version: str) -> str:
 
 
 def _rights(connection: Client, schema: str) -> tuple[str, set[str]]:
-    """Return the account as GRANT writes it, and its rights on the whole server or on the schema."""
+    """Return the account as GRANT writes it, and its privileges on the whole server or on the schema."""
     ((told,),) = connection.rows("SELECT CURRENT_USER()")
     user, _, host = control.text(told).rpartition("@")
     me = f"'{user}'@'{host}'"
@@ -85,7 +85,7 @@ def _rights(connection: Client, schema: str) -> tuple[str, set[str]]:
 
 
 def _missing(connection: Client, address: Address, me: str, rights: set[str]) -> dict[str, str]:
-    """Return the rights that a run needs and the account lacks, each with its GRANT; {} if a role may give them."""
+    """Return the privileges that a run needs and the account lacks, each with its GRANT; {} if a role may give them."""
     lacking = [right for right in _OF_SCHEMA if right not in rights]
     missing = {}
     if lacking:
@@ -97,10 +97,10 @@ def _missing(connection: Client, address: Address, me: str, rights: set[str]) ->
 
 
 def _grants(connection: Client) -> Literal["told", "roles", "skipped"]:
-    """Return whether all rights are known, a role gives some, or rights do not apply ("skipped").
+    """Return whether all privileges are known, a role gives some, or the server checks none ("skipped").
 
-    The rights of roles are not looked up: the run itself shows whether they suffice. A server with --skip-grant-tables
-    has no rights to show, and lets all users do everything.
+    The privileges of roles are not looked up: the run itself shows whether they suffice. A server with
+    --skip-grant-tables knows no privileges, and lets all users do everything.
     """
     try:
         told = connection.rows("SHOW GRANTS")
@@ -176,7 +176,7 @@ def _proxy(connection: Client, version: str) -> str:
 
 
 def _nulls(connection: Client) -> tuple[str, ...]:
-    """Return a sentence on InnoDB's metrics that are disabled: a run does not enable them."""
+    """Return a sentence on InnoDB's disabled metrics, which a run does not enable."""
     # MariaDB 10.6 and later has a column ENABLED in place of STATUS.
     query = (
         "SELECT LOWER(column_name) FROM information_schema.columns WHERE table_schema = 'information_schema' "

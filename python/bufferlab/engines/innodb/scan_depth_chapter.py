@@ -48,7 +48,7 @@ class FoundTrend:
 
 
 def is_scan_depth(analysis: Analysis) -> bool:
-    """Return whether this sweep is about the effect of the scan depth."""
+    """Return whether this sweep varies innodb_lru_scan_depth to measure its effect."""
     return analysis.axis == DEPTH
 
 
@@ -121,13 +121,14 @@ def _subject(found: FoundTrend) -> str:
 
 
 def _of_several(found: FoundTrend, said: str) -> str:
-    """Return a phrase for one of several metrics: "Reads rise", "the share rises"."""
+    """Return a phrase for one of several metrics of the answer: "Reads rise", "the share rises"."""
     several = "per" in found.metric.label.split()
     return said.replace("rises", "rise").replace("falls", "fall") if several else said
 
 
 def turn_words(analysis: Analysis, found: FoundTrend) -> str:
-    """Return "fall by 12-15 % from 128 (34.0 pages) to 512 (29.4) and rise by 78-88 % from there to 8,192 (53.8)"."""
+    """Return the words for a metric that turns: "fall by 12-15 % from 128 (34.0 pages) to 512 (29.4) and rise by
+    ..."."""
     one, fit = found.turn, analysis.fit(found.metric.name)
     assert one is not None
     assert fit is not None

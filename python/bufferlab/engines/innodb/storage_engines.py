@@ -1,9 +1,9 @@
 """The storage engines of MariaDB besides InnoDB: their settings, counters and files. Pure data.
 
-InnoDB runs in every MariaDB server. Where a run's tables are in another storage engine, InnoDB idles on a small pool,
-and InnoDB's settings are left out. To be comparable, all engines run without compression, with the same block size
-(`page_size`), and with the same memory budget, of which each declaration gives a fraction to its cache. Differences
-that remain are in `differs`, and in a row of the report.
+InnoDB runs in every MariaDB server. If a run's tables are in another storage engine, InnoDB is idle with a small pool,
+and its settings are left out. To be comparable, all engines run without compression, with the same block size
+(`page_size`), and with the same memory budget, of which each declaration gives a fraction to its cache. `differs` names
+the differences that remain, and the report has a row for them.
 
 Sources: MyRocks, storage/rocksdb/ha_rocksdb.cc of MariaDB 10.11 (variables, status) and RocksDB's table.h
 (block_align); Aria, storage/maria/ha_maria.cc and ma_pagecache.c; MyISAM, mysys/mf_keycache.c.
@@ -27,12 +27,13 @@ LEVELS = "lsm_levels"
 BESIDE_CACHE_BYTES = 16 * MIB
 """The part of one memory budget that no cache gets: connections, statements and the allocator need it.
 
-With 8 connections a server took 9 MiB more than its pool's 24 (10.11.19, cgroup's count).
+With 8 connections a server used 9 MiB more than its pool of 24 MiB, as its cgroup counted (10.11.19).
 """
 _LEAST_BUDGET = 2 * BESIDE_CACHE_BYTES
 _IDLE_POOL = 8 * MIB
 _OF_ALL = ("innodb_page_size", "innodb_buffer_pool_size")
-"""The variables of InnoDB whose knobs every storage engine has; each translates them to its own variables."""
+"""The variables of InnoDB whose knobs apply to every storage engine; each engine translates them to its own
+variables."""
 _MEMTABLES = 4 * MIB
 
 
@@ -65,7 +66,8 @@ class StorageEngine:
     settles_by: tuple[str, ...] = ()
     """Statements at the end of a load that finish its background work, so that no run pays for it."""
     memory: Mapping[str, str] = field(default_factory=dict)
-    """For each name in a run's results, the query for the bytes of a part of its memory, or for another number."""
+    """Queries by the name that their answer has in a run's results: the bytes of a part of the engine's memory, or
+    another number."""
     cache_share: float = 1.0
     """The fraction of the budget that its cache gets."""
     beside_cache_bytes: int = 0
@@ -121,15 +123,16 @@ ROCKSDB = StorageEngine(
     settings={
         "rocksdb_use_direct_reads": "ON",
         "rocksdb_use_direct_io_for_flush_and_compaction": "ON",
-        # Inside a small cache one block of the index or of the filter is larger than a shard, and every select would
-        # read it again (findings/myrocks-filter-in-a-small-cache.sh). Outside the cache, their memory is counted.
+        # A block of the index or of the filter would be larger than a shard of a small cache, so that every select
+        # would read it again (findings/myrocks-filter-in-a-small-cache.sh). The memory of these blocks outside the
+        # cache is counted too.
         "rocksdb_cache_index_and_filter_blocks": "OFF",
         # Align blocks to multiples of their size: otherwise direct I/O reads two of them for most rows.
         "rocksdb_default_cf_options": "compression=kNoCompression;bottommost_compression=kNoCompression;"
         "write_buffer_size=2097152;"
         "block_based_table_factory={block_align=1;filter_policy=bloomfilter:10:false;format_version=5}",
         "rocksdb_db_write_buffer_size": str(_MEMTABLES),
-        # Like InnoDB's log setting here: no commit waits for the device.
+        # As with bufferlab's default for InnoDB's log, no commit waits for the device.
         "rocksdb_flush_log_at_trx_commit": "0",
     },
     loads_with={"rocksdb_commit_in_the_middle": "ON"},
@@ -144,8 +147,8 @@ ROCKSDB = StorageEngine(
         LEVELS: "SELECT COUNT(*) FROM information_schema.rocksdb_compaction_stats "
         "WHERE cf_name = 'default' AND type = 'NumFiles' AND value > 0 AND level LIKE 'L%'",
     },
-    # Each block is allocated separately, next to an aligned buffer for direct I/O. Once blocks are evicted, the C
-    # library's allocator holds twice the cache: 70 to 74 MiB for a cache of 35 (10.11.19, 8 connections).
+    # Each block is allocated separately, next to an aligned buffer for direct I/O. After evictions the C library's
+    # allocator holds twice the cache's bytes: 70 to 74 MiB for a cache of 35 MiB (10.11.19, 8 connections).
     cache_share=0.5,
     beside_cache_bytes=_MEMTABLES,
     reads_directly=True,
@@ -209,7 +212,7 @@ def settings(engine: StorageEngine, knobs: Values, innodb: Mapping[str, str]) ->
     return {
         **kept,
         "default_storage_engine": engine.sql_name,
-        # For the temporary tables of the checks: RocksDB has no temporary tables.
+        # The checks use temporary tables, which RocksDB does not support.
         "default_tmp_storage_engine": "InnoDB",
         "innodb_buffer_pool_size": str(_IDLE_POOL),
         **engine.settings,
@@ -238,7 +241,7 @@ def notes(engine: StorageEngine | None, knobs: Values) -> dict[str, str]:
 
 
 def refused(knobs: Values, workload: str) -> tuple[str, str] | None:
-    """Return why these settings cannot run the workload, and a hint; None if they can."""
+    """Return why the workload cannot run with these settings, and a hint; None if it can."""
     engine, pool_size_bytes = of(knobs), int(knobs.get("pool_size", 0))
     if is_whole(knobs) and pool_size_bytes < _LEAST_BUDGET:
         what = f"{LIMIT} = {POOL} with pool_size = {format_bytes(pool_size_bytes)} leaves no room for a cache"

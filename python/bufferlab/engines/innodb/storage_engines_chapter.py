@@ -1,4 +1,5 @@
-"""The chapter that compares storage engines of MariaDB: where each begins to read, and how it divides the memory.
+"""The chapter that compares storage engines of MariaDB: from how many hot rows on each reads from storage, and how it
+divides the memory.
 
 One measure serves all of them: the bytes that the kernel read from storage for the server's process. An engine's own
 counters count other things (MyISAM's leave out rows). The knee needs no model of an engine. If selects hit N rows
@@ -29,7 +30,7 @@ _ROW_BYTES = 4 + 4 + 120 + 60
 _ROW_OVERHEAD_BYTES = 56
 """The overhead of a cached row, in bytes: memcached's item header with its CAS (memcached.h, struct _stritem)."""
 _LEAST = 0.01
-"""A point counts as reading if it reads more than this many blocks of 4 KiB per select."""
+"""A point counts as reading from storage if it reads more than this number of blocks of 4 KiB per select."""
 _REACH = 1.6
 """The line is fitted to the points with at most this many times the hot rows of the first reading point.
 
@@ -45,14 +46,14 @@ class _Line:
     group: Group
     points: tuple[PointRuns, ...]
     knee: Estimate | None
-    """The knee in rows; None if no point reads, or if all do."""
+    """The knee in rows; None if no point reads from storage, or if all do."""
     between: str
     """The words that a table shows if no knee was found."""
     budget_bytes: int
 
     @property
     def label(self) -> str:
-        """Return the line's name, even if it is the only line."""
+        """Return the line's name, also for a line that is the only one."""
         return self.group.label or str(self.points[0].ok[0].knob(KNOB))
 
     @property
@@ -75,7 +76,7 @@ def compared(analysis: Analysis) -> Section | None:
 
 
 def best(analysis: Analysis) -> list[str]:
-    """Return sentences on the storage engine, page size and layout that hold most hot rows; [] without knees."""
+    """Return sentences on the storage engine, page size and layout that hold most hot rows; [] if no knee was found."""
     if analysis.axis != _HOT or not any(KNOB in point.swept for point in analysis.points):
         return []
     found = [line for line in _lines(analysis) if line.knee is not None]
@@ -214,7 +215,7 @@ def _knees(lines: Sequence[_Line]) -> Table:
 
 
 def _memory(analysis: Analysis) -> Table:
-    """Return how each storage engine divided the memory, at its point with most hot rows or transactions."""
+    """Return a table of how each storage engine divided the memory, at its point with most hot rows or transactions."""
     last: dict[tuple[str, ...], PointRuns] = {}
     for point in analysis.points:
         if point.ok and point.ok[0].knob("memory_at_rest_bytes") is not None:
@@ -249,7 +250,8 @@ def _division(point: PointRuns) -> tuple[str, ...]:
 
 
 def _apart(runs: Sequence[MeasuredRun]) -> Table:
-    """Return a row for each storage engine with its remaining differences, and with the LSM levels that had files."""
+    """Return a table with each storage engine's remaining differences from InnoDB, and with the LSM levels that had
+    files."""
     rows = []
     for name in dict.fromkeys(str(run.knob(KNOB)) for run in runs):
         if name not in STORAGE_ENGINES:

@@ -68,7 +68,8 @@ def _log(analysis: Analysis) -> Table:
 
 
 def _limits(runs: Sequence[MeasuredRun]) -> list[str]:
-    """Return a sentence for each limit that the settings of these runs set to the report's answer."""
+    """Return a sentence for each way in which the settings of these runs limit what the report's answer is valid
+    for."""
     found = []
     if any(run.knob("synchronous_commit") == "off" for run in runs):
         found.append("Commits did not wait for the device (synchronous_commit = off): commit latency is not measured.")
@@ -87,7 +88,7 @@ def _limits(runs: Sequence[MeasuredRun]) -> list[str]:
 
 
 def _moves_rows_of_unknown_number(run: MeasuredRun) -> bool:
-    """Return whether a script's updates moved rows, and it is not known for how long (plan/warm_up.py)."""
+    """Return whether a script's updates moved rows for an unknown number of transactions (plan/warm_up.py)."""
     updated = run.window.change(Views.postgres_database_tup_updated.name).value
     detail = run.run.warm_up.detail if run.run.warm_up else None
     is_known = isinstance(detail, dict) and "settle_transactions" in detail

@@ -35,7 +35,7 @@ _INVALID = re.compile(r"LOG:\s+(?:[0-9:., -]*)(invalid value for parameter .*|.*
 
 
 def _refused(text: str, what: str, place: str) -> EngineFailure | None:
-    """Return the failure of a server that lacked memory, or refused a setting; None if it failed otherwise."""
+    """Return the failure of a server that lacked memory, or refused a setting; None if it failed for another reason."""
     if "could not map anonymous shared memory" in text or "could not resize shared memory" in text:
         said = f"{what}: the host has not the memory for its shared buffers"
         return EngineFailure("environment", said, place, "ask for a smaller pool_size")
@@ -54,7 +54,7 @@ failure = partial(
     grave=r"\b(?:FATAL|PANIC|ERROR):|cannot be run|initdb: error|was terminated by signal|Assertion",
     beside=r"\b(?:HINT|DETAIL|STATEMENT|CONTEXT):",
 )
-"""Returns the failure of a server's process, given its exit status and the end of its log."""
+"""A function that returns the failure of a server's process, given its exit status and the end of its log."""
 
 
 _CHECKSUMS_BY_DEFAULT = (18,)
@@ -87,8 +87,8 @@ def make(
 
 
 def _arguments(build: Build, data: Path, secret: Path, identity: Identity, checksums: bool) -> list[str]:
-    # Locale C compares text by bytes, as the other engines do, so that names sort alike everywhere. New files are
-    # synced once.
+    # Locale C compares text by bytes, as the other engines do, so that names have the same order on all engines. New
+    # files are synced once.
     words = ["-D", str(data), "-U", identity.user, f"--pwfile={secret}", "--auth=scram-sha-256", "--locale=C",
              "--encoding=UTF8", "--no-sync"]  # fmt: skip
     if build.numbers >= _FIRST_WITH_INSTRUCTIONS:
@@ -123,7 +123,7 @@ def clean_up(data: Path, build: Build, *, own_ipc: bool) -> None:
 
 
 def _wait_until_gone(data: Path, binary: Path) -> None:
-    """Wait until a server's processes end, as they do without their postmaster; kill those that remain."""
+    """Wait until a server's processes end, as they do after their postmaster's end; kill those that remain."""
     for seconds in (_CHILDREN_SECONDS, _KILLED_SECONDS):
         deadline = time.monotonic() + seconds
         while left := _processes(data, binary):
@@ -152,7 +152,8 @@ def _processes(data: Path, binary: Path) -> list[int]:
 
 
 def _program(entry: Path) -> str | None:
-    """Return a process's program; None if it is ending: the kernel removes its memory before its folder in /proc."""
+    """Return a process's program; None if the process is ending: the kernel frees its memory before its folder in
+    /proc."""
     try:
         return os.readlink(entry / "exe")
     except FileNotFoundError:

@@ -101,11 +101,14 @@ _UNUSABLE = "the server cannot be used"
 _WRONG_PASSWORD = "28P01"
 _NO_SUCH_SETTING = "42704"
 _FOR_EVER = {"idle_session_timeout": "0"}
-"""The setting that keeps an idle session open (version 14 and later)."""
+"""The setting that stops the server from closing an idle session (version 14 and later)."""
 _PASSES = ("53300", "57P01", "57P02", "57P03", "08P01")
 """The codes of temporary refusals: too many connections, a server that starts or stops, a pooler's error."""
 _MARK = "bufferlab.session"
-"""A setting that no server defines. If a session has it, the server accepted the settings that our login sent."""
+"""A setting that no server defines, and that bufferlab's login sends.
+
+If the session shows it, the server accepted the login's settings.
+"""
 _DENIED = f"set {PASSWORD}, or name a password file (.pgpass) with ?password_file=/path"
 _WRONG = "is the password from {source} right, and is the role's time not over (VALID UNTIL in pg_roles)?"
 _NOT_A_POOLER = "name the server itself, by its own port"
@@ -125,7 +128,8 @@ _SAID_HINTS = {
     "unsupported startup parameter": _HINTS["08P01"],
     "asked for TLS": "a tunnel that speaks TLS itself may answer: ?sslmode=disable",
 }
-"""Hints by words in the error's text: for errors that bufferlab raises, and for the one pooler that sends no codes."""
+"""Hints by words in the error's text, for errors without a code: those that bufferlab raises, and those of one
+pooler."""
 
 
 FORM = Form(
@@ -155,10 +159,10 @@ def connect(
 ) -> Client:
     """Open a connection in autocommit, to the address's database or another.
 
-    A statement may take `seconds`; None sets no limit, and neither do private servers. Names without a schema are
-    looked up in pg_catalog first, then in `search_path`, even if the role or the database has another setting. The
-    session has `settings` from its login on, and shows `name` as its application_name. Texts are UTF-8. With `prepares`
-    the server plans each statement once. With `settings` only the server itself may answer, no pooler. For a private
+    A statement may take `seconds`; None sets no limit. Private servers have no limit. Names without a schema are looked
+    up in pg_catalog first, then in `search_path`, even if the role or the database has another setting. The session has
+    `settings` from its login on, and shows `name` as its application_name. Texts are UTF-8. With `prepares` the server
+    plans each statement once. With `settings` a pooler that answers in place of the server is refused. For a private
     server only `database` and `search_path` are used.
 
     Raises EnvironmentLackingError if a running server refuses the login, does not answer, cannot be protected as
@@ -233,7 +237,7 @@ def _running(
 
 
 def _require_ours(connection: Client, mark: str, address: Address, *, is_direct: bool) -> None:
-    """Raise EnvironmentLackingError unless the server that answers has the settings of our login.
+    """Raise EnvironmentLackingError unless the session has the settings that bufferlab's login sent.
 
     A pooler may drop these settings. It may also run each transaction in another session, which other clients use too.
     With `is_direct` every pooler is refused: its cancel key is not the PID of the server process.
@@ -267,7 +271,7 @@ def _connect(
         "postgres",
         {**address.target(secret, socket_file(address)), "database": database},
         login_seconds=min(seconds or ANSWER_SECONDS, ANSWER_SECONDS),
-        # Longer than statement_timeout, so that the server ends a statement first.
+        # The client's limit is longer than statement_timeout, so that the server ends a statement first.
         seconds=seconds and seconds + LATE_SECONDS,
         name=name,
         until_s=address.until_s,

@@ -55,7 +55,10 @@ def check(address: Address, job: Mapping[str, Any], database: Path) -> dict[str,
 
 @contextmanager
 def _cursor(address: Address) -> Iterator[Any]:
-    """Context manager for a cursor in the tables' database. It holds few rows in memory, or fails on a large result."""
+    """Context manager for a cursor in the tables' database.
+
+    The cursor either reads row by row, or fails on a large result.
+    """
     if not address.is_private:
         with closing(connect(address, seconds=None)) as client:
             yield Cursor(client)

@@ -8,7 +8,10 @@ from __future__ import annotations
 from bufferlab.engines.servers.client import Client
 
 PORT = 5432
-"""A part of the socket's name (.s.PGSQL.5432). Each server has its own folder, so all may use the same number."""
+"""The port, which is a part of the socket's name (.s.PGSQL.5432).
+
+All servers use the same number, because each socket is in a separate folder.
+"""
 SYSTEM_DATABASE = "postgres"
 MAY_NOT = "42501"
 """The code of insufficient_privilege."""
@@ -39,7 +42,7 @@ COUNTERS = "pg_buffercache"
 def make_extensions(connection: Client) -> None:
     """Create in the connection's database those of the extensions CHECKS and COUNTERS that the server has.
 
-    Raises ServerError (control.MAY_NOT) if the account lacks the right.
+    Raises ServerError, with the code `MAY_NOT`, if the account lacks the privilege.
     """
     there = {str(name) for (name,) in connection.rows("SELECT name FROM pg_available_extensions")}
     for name in (CHECKS, COUNTERS):

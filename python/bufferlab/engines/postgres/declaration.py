@@ -24,7 +24,7 @@ OFF = "off"
 
 _ON_OFF = ("on", "off")
 _OWN = ""
-"""The value of `auto` for a knob that bufferlab does not set, so that the server's default applies."""
+"""The resolved value of "auto" for a knob that bufferlab does not set, so that the server's default applies."""
 
 
 _size, _duration, _count, _number, _choice = (
@@ -45,13 +45,14 @@ KNOBS: tuple[Knob, ...] = (
               default=ON_PATH, spelling="", decides_file=True),
     Knob.size("page_size", "bytes of a page: 8 KiB, chosen when a server is compiled", default="8k", spelling="",
               minimum=PAGE_BYTES, maximum=PAGE_BYTES, decides_file=True),
-    # Each of up to a thousand connections may pin a page, which would distort a run with fewer frames.
+    # The minimum allows for up to a thousand connections: each may pin a page, which would distort a run with fewer
+    # frames.
     Knob.size_or_share("pool_size", "shared_buffers: reads that miss it may still be served by the page cache",
                        default="20%", spelling="shared_buffers", minimum=MIB, maximum=16 * TIB),
     memory_limit(),
     # With the kernel's read-ahead a scan finds pages in the page cache that the server did not request.
     READ_AHEAD,
-    # Off, which is initdb's default before 18, so that all versions write and check the same.
+    # The default is off, as initdb's was before 18, so that all versions write and check the same.
     _choice("data_checksums", _ON_OFF, "every page has a checksum, made at each write and checked at each read",
             auto=None, default="off", spelling="", decides_file=True),
     _count("effective_io_concurrency", "pages a bitmap scan asks for ahead; from 18 on also other scans", maximum=1000),
@@ -74,7 +75,8 @@ KNOBS: tuple[Knob, ...] = (
     _size("wal_buffers", "write-ahead log kept in memory", minimum=32 * KIB, maximum=2 * GIB),
     _choice("full_page_writes", _ON_OFF, "the first change of a page after a checkpoint logs the whole page"),
     _choice("fsync", _ON_OFF, "writes are forced to the device; off, a crash of the host ruins the data"),
-    # As for the other servers here: a read-side sweep should not wait for the log's fsync at every commit.
+    # The default is off, as for the other servers: a sweep about reads should not wait for the log's fsync at every
+    # commit.
     _choice("synchronous_commit", ("on", "off", "local"),
             "a commit waits until its log is on the device; off: for up to three wal_writer_delay it may be lost",
             auto=None, default="off"),
@@ -95,12 +97,13 @@ KNOBS: tuple[Knob, ...] = (
            versions="postgres >= 19"),
     _count("io_max_workers", "the most such processes that the server starts", minimum=1, maximum=32,
            versions="postgres >= 19"),
-    # If it is on, a scan begins where another one is: two runs with the same seed would read different pages.
+    # If it is on, a scan begins where another scan currently reads: two runs with the same seed would read different
+    # pages.
     _choice("synchronize_seqscans", _ON_OFF, "scans of one large table go along with each other", auto=None,
             default="off"),
-    # If it is on, a vacuum starts by its own clock, in some windows and not in others.
+    # If it is on, vacuums start at times that the run does not control, in some windows and not in others.
     _choice("autovacuum", _ON_OFF, "old row versions are removed in the background", auto=None, default="off"),
-    # If it is on, a plan's estimated cost decides about a compilation of a tenth of a second or more.
+    # If it is on, a query with a high estimated cost is compiled, which takes a tenth of a second or more.
     _choice("jit", _ON_OFF, "expensive queries are compiled", auto=None, default="off"),
     # Huge pages come from the host's reserve, and no cgroup memory controller counts them.
     _choice("huge_pages", ("off", "try", "on"), "shared buffers in huge pages", auto=None, default="off"),
@@ -124,7 +127,7 @@ DECLARATION = EngineDeclaration(
     min_frames=128,
     # A row has a header of 24 bytes and an item pointer, and an index holds its key again.
     size_factor=1.5,
-    # The three system databases, and the log that a run begins with.
+    # These are the bytes of the three system databases, and of the log with which a run begins.
     base_bytes=64 * MIB,
     start_seconds=1.5,
     data_kind="directory",

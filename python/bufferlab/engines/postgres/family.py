@@ -76,8 +76,8 @@ class PostgresFamily(Family):
     form = FORM
     deciding: ClassVar = {"page_size_bytes": "page_size", "data_checksums": "data_checksums"}
     system_database = control.SYSTEM_DATABASE
-    # These levels keep values of rows out of the log: a DETAIL has the values of a row, a STATEMENT those of its text,
-    # and an ERROR may have either.
+    # These levels keep values of rows out of the log: a DETAIL line has the values of a row, a STATEMENT line those in
+    # a statement's text, and an ERROR line may have either.
     quiet: ClassVar = {"log_min_messages": "fatal", "log_min_error_statement": "panic", "log_error_verbosity": "terse"}
     socket_is_folder = True
     page_size_hint = "leave page_size out"
@@ -105,11 +105,12 @@ class PostgresFamily(Family):
         return {"shared_buffers": pool, "autovacuum": "off", "jit": "off", "work_mem": "64MB", "fsync": "off"}
 
     def settle(self, address: Address) -> None:
-        """Vacuum and write a checkpoint, so that no run has to set a row's hint bits at its first read.
+        """Vacuum, which sets the rows' hint bits, and write a checkpoint, so that no run has to set these bits at a
+        first read.
 
-        On a private server, do so for every database. On a running one, only for the address's database, where the
-        extensions are created first if the account may do so; on a private one, `set_up` has created them. Raises
-        EngineFailure if a private server cannot vacuum; a running one's errors (FAILURES) pass through.
+        On a private server, do so for every database. On a running one, do so only for the address's database, and
+        first create the extensions there if the account may do so; on a private server, `set_up` has created them.
+        Raises EngineFailure if a private server cannot vacuum; a running one's errors (FAILURES) pass through.
         """
         is_ours = address.is_private
         try:
@@ -146,7 +147,7 @@ class PostgresFamily(Family):
 
 @contextmanager
 def where_allowed() -> Iterator[None]:
-    """Context manager that ignores the server's refusal of a step for which the account lacks the right."""
+    """Context manager that ignores the server's refusal of a step for which the account lacks the privilege."""
     try:
         yield
     except ServerError as error:

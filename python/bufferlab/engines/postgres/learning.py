@@ -1,6 +1,6 @@
 """The load and the queries with which bufferlab learns a build of PostgreSQL on a private server.
 
-Only the load's own sessions touch the pool: autovacuum is off.
+Autovacuum is off, so that only the load's sessions touch the pool.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ ROWS = 60_000
 _FIRST_WITH_IO = 16
 """The first version with pg_stat_io, which counts creations and evictions."""
 _FIRST_TO_PUBLISH = 15
-"""The first version that can be asked to publish a session's counts immediately."""
+"""The first version that publishes a session's counts immediately on request."""
 _FIRST_WITH_OWN_VIEW = 17
-"""The first version that counts checkpoints in pg_stat_checkpointer."""
+"""The first version with the view pg_stat_checkpointer, which counts checkpoints."""
 _CHECKPOINT_SECONDS = 30.0
 
 
@@ -41,7 +41,7 @@ class PostgresLesson(Lesson):
     )
 
     def settings(self, build: Build) -> Mapping[str, str]:
-        """Return the settings. The pool is as small as a scan's ring and many pinned pages allow."""
+        """Return the settings. The pool is as small as possible: it must hold a scan's ring and many pinned pages."""
         return {
             "shared_buffers": "4MB", "autovacuum": "off", "bgwriter_lru_maxpages": "0", "synchronize_seqscans": "off",
             "max_parallel_workers_per_gather": "0", "fsync": "off", "jit": "off", "max_wal_size": "256MB",
@@ -78,7 +78,8 @@ class PostgresLesson(Lesson):
         connection.ask(f"DROP TABLE learn_d{seed}")
 
     def checkpoint(self, connection: Client, build: Build) -> None:
-        """Write all dirty pages, and wait until the checkpointer has published its counts, just after its answer."""
+        """Write all dirty pages, and wait until the checkpointer has published its counts, which it does just after its
+        answer."""
         before, _ = _checkpoints(connection, build.numbers[0])
         connection.ask("CHECKPOINT")
         deadline = time.monotonic() + _CHECKPOINT_SECONDS
@@ -88,7 +89,10 @@ class PostgresLesson(Lesson):
             time.sleep(0.02)
 
     def counts_sessions_writes(self, build: Build) -> bool:
-        """Return True from 16 on. Up to 15 the server's count of sessions' writes includes growth and is late."""
+        """Return True from 16 on.
+
+        Up to 15 the server's count of sessions' writes includes the pages by which files grow, and is published late.
+        """
         return build.numbers[0] >= _FIRST_WITH_IO
 
     def others(self, connection: Client) -> int:
@@ -135,8 +139,10 @@ class PostgresLesson(Lesson):
 
 
 def _counted(connection: Client, major: int) -> Counted:
-    """Return the counters. Up to 15 `get` and `read` include the pages by which tables and indexes grew, and `write`
-    has the writes of checkpoints alone.
+    """Return the counters.
+
+    Up to 15 `get` and `read` include the pages by which tables and indexes grew, and `write` has the writes of
+    checkpoints alone.
     """
     columns = "sum(blks_hit), sum(blks_read), sum(tup_inserted) + sum(tup_updated) + sum(tup_deleted)"
     ((hits, reads, rows),) = connection.rows(f"SELECT {columns} FROM pg_stat_database")
@@ -146,7 +152,7 @@ def _counted(connection: Client, major: int) -> Counted:
         return Counted(get, read, None, None, write, change)
     # From 18 on an operation may have several pages, and bytes are counted too.
     unit, pages = ("_bytes", " / 8192") if major >= 18 else ("s", "")
-    # A checkpoint's writes are in both views; in its own view they are published together with the checkpoint.
+    # A checkpoint's writes are in both views. In pg_stat_checkpointer they are published together with the checkpoint.
     by_others = f"CASE WHEN backend_type <> 'checkpointer' THEN write{unit} ELSE 0 END"
     counts = [f"sum({each}){pages}" for each in (f"read{unit}", f"extend{unit}", by_others)]
     io = f"SELECT {', '.join(counts)}, sum(evictions) + sum(reuses) FROM pg_stat_io WHERE object = 'relation'"
@@ -155,7 +161,7 @@ def _counted(connection: Client, major: int) -> Counted:
 
 
 def _checkpoints(connection: Client, major: int) -> tuple[int, int]:
-    """Return how many checkpoints were asked for, and how many pages checkpoints wrote."""
+    """Return how many checkpoints were requested, and how many pages checkpoints wrote."""
     sql = "SELECT checkpoints_req, buffers_checkpoint FROM pg_stat_bgwriter"
     if major >= _FIRST_WITH_OWN_VIEW:
         sql = "SELECT num_requested, buffers_written FROM pg_stat_checkpointer"

@@ -1,13 +1,13 @@
 """Observes a PostgreSQL server: the statistics views of all databases together, in one statement a second.
 
 crates/bufferlab-drive/src/postgres/counters.rs says which column is which counter, and how versions differ. Processes
-publish their counts at most once a second, when a transaction ends. Our session publishes at the end of each sample
-(pg_stat_force_next_flush), so that its own commits are known exactly.
+publish their counts at most once a second, when a transaction ends. bufferlab's session publishes at the end of each
+sample (pg_stat_force_next_flush), so that its own commits are known exactly.
 
 Up to version 15 gets and reads are those of pg_stat_database, which also counts temporary tables and pages by which
 tables grow. From 16 on they are those of pg_stat_io, on objects of the pool only ('relation'). From 17 on
-pg_stat_database counts a page again that another session has read meanwhile (bufmgr.c, WaitReadBuffers; from 18 on
-StartReadBuffersImpl).
+pg_stat_database counts a page twice if another session reads the page just before this one does (bufmgr.c,
+WaitReadBuffers; from 18 on StartReadBuffersImpl).
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ _NO_TIME = {
     "cost)",
     "activities": f"track_activities is off; ALTER SYSTEM SET track_activities = on {_RELOAD}",
 }
-"""For each column of `_FACTS` with a setting, why the time of reads is unknown if the setting is off."""
+"""For each setting among the columns of `_FACTS`, why the time of reads is unknown if the setting is off."""
 _FACTS = """\
 SELECT current_setting('server_version') AS version, current_setting('server_version_num')::int AS number,
 current_setting('block_size')::bigint AS page_size, pg_backend_pid() AS pid,
@@ -93,7 +93,7 @@ class PostgresLook(Look):
         )
 
     def own_at_start(self, connection: Client) -> int:
-        # These are the transaction of the log-in (InitPostgres), and the statement of `connect`.
+        # The two are the transaction of the login (InitPostgres), and the statement of `connect`.
         return 2
 
     def facts(self, query: Query) -> Facts:
@@ -121,7 +121,8 @@ class PostgresLook(Look):
             uptime_s=float(told["uptime_s"]),
             thread=int(told["pid"]),
             data_directory=data_directory,
-            # After a session's crash the first process continues, while shared_buffers and the checkpointer start anew.
+            # After a session's crash the postmaster goes on, but shared_buffers is emptied and the checkpointer is
+            # started again.
             settings={
                 "max_wal_size_bytes": str(told["max_wal_size"] or 0),
                 "pool_s": str(told["pool_s"] or 0),
@@ -135,7 +136,7 @@ class PostgresLook(Look):
         counters = {name: int(value) for name, value in row.items() if value is not None and name in _COUNTED}
         if facts.no_time:
             counters.pop("read_us"), counters.pop("active_us")
-        # The server counts the work of this statement only after the statement has ended.
+        # Subtract 1: the server counts this statement only after the statement has ended.
         before = own() - 1
         mine = {"transactions": before, "page_gets": before * int(facts.settings["own_gets"])}
         levels = {
@@ -181,7 +182,7 @@ class PostgresLook(Look):
         larger = {
             str(text(row["name"])): LargeObject(integer(row["rows_read"]), seconds(row["pool_rows"])) for row in indexes
         }
-        # The indexes of other databases are unknown. A session that reads a page reads at least one of its rows.
+        # The indexes of other databases are unknown. A session that reads a page reads at least one row of the page.
         larger |= {
             f"the database {text(row['name'])}": LargeObject(integer(row["rows_read"]), pool_pages)
             for row in databases
@@ -197,7 +198,7 @@ class PostgresLook(Look):
 
 
 def _numbers_of(told: object) -> dict[str, str]:
-    """Return the integers of a JSON object by name. Raises ValueError for anything else."""
+    """Return the integers of a JSON object by name. Raises ValueError if the argument is anything else."""
     found = json.loads(str(told or "{}"))
     if not isinstance(found, dict):
         raise ValueError("the server's settings are no object")
@@ -259,7 +260,7 @@ def _io_sums(major: int) -> str:
     }
     if major >= 17:
         sums["backend_written_pages"] = (written, f"{ours} AND backend_type IN ('client backend', 'background worker')")
-        # Also autovacuum's workers, and the startup process of a standby.
+        # These other processes include autovacuum's workers, and the startup process of a standby.
         sums["other_written_pages"] = (written, f"{ours} AND backend_type NOT IN ('checkpointer', 'background writer')")
     return ",\n".join(
         f"coalesce(sum({what}) FILTER (WHERE {where}), 0)::bigint AS {name}" for name, (what, where) in sums.items()

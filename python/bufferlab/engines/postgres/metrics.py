@@ -9,12 +9,12 @@ A page get is served by shared buffers, by the kernel's page cache, or by the de
 buffers (pg_stat_database: blks_hit), and all other gets together (blks_read): it reads files through the page cache,
 and does not see the device. The kernel counts the bytes read from storage for each of the server's processes
 (read_bytes in /proc/PID/io). If the kernel does not, the device's count of all programs' reads is used. So the pages
-that came from the page cache are the server's reads minus the device's reads. If the kernel reads ahead, the device may
-read more than the server requests, and the split is unknown.
+that came from the page cache are the server's reads minus those reads from storage. If the kernel reads ahead, the
+device may read more than the server requests, and the split is unknown.
 
 The server counts no waits. pg_stat_activity shows the present wait of each connection (wait_event_type), so every
-sample counts the waiting connections. Their mean over the samples, times the window's seconds, is the time waited. At
-the edges of a window the connections are idle, so edges are left out of that mean.
+sample counts the waiting connections. Their mean over the samples, times the window's seconds, is the time waited. At a
+window's start and end the connections are idle, so these two samples are left out of that mean.
 """
 
 from __future__ import annotations
@@ -105,7 +105,8 @@ NO_SPLIT = (
     "more was read from the device than the server asked for: by the kernel's read-ahead, or for other programs; "
     "what the page cache served cannot be told"
 )
-#: The split is unknown if the device read more than the server requested, by more than these pages and this fraction.
+#: If the device read more than the server requested, by more than both this number of pages and this fraction, the
+#: split between page cache and device is unknown.
 _STRAY_PAGES, _STRAY_SHARE = 256, 0.02
 _WRITES = (
     Engine.pages_written.name,
@@ -174,7 +175,7 @@ def _backend_writes(window: Window) -> Value:
 def _waited(of: Metric) -> Quantity:
     """Return the formula for the milliseconds that connections waited.
 
-    It is the mean number of waiting connections in the samples between the edges, times the window's length.
+    It is the mean number of waiting connections in the samples inside the window, times the window's length.
     """
 
     def evaluate(window: Window) -> Value:

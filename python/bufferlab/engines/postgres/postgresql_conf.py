@@ -1,6 +1,6 @@
 """Translates a run's knobs into postgresql.conf, and reads the values back from a started server's pg_settings.
 
-This file starts no server.
+This module starts no server.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _OURS = frozenset(
      "archive_mode", "restore_command", "ssl", "password_encryption", "dynamic_shared_memory_type",
      "shared_memory_type", "max_connections", "include", "include_dir", "include_if_exists")
 )  # fmt: skip
-"""The variables that a private server's safety, or a run's meaning, depends on; a user cannot set them by `var.`."""
+"""The variables on which a private server's safety or a run's meaning depends; a user cannot set them by `var.`."""
 
 
 def configuration_file(
@@ -65,8 +65,8 @@ def configuration_file(
     lines += ["restart_after_crash = off"]
     if build.numbers >= _FIRST_WITH_CHECK:
         lines += ["client_connection_check_interval = '1s'"]
-    # System V segments disappear with the IPC namespace. Without a namespace of ours, use mmap, which needs no
-    # segments: POSIX segments would stay in /dev/shm after all processes are killed.
+    # System V segments disappear with the IPC namespace. Without such a namespace, use mmap, which needs no segments:
+    # POSIX segments would stay in /dev/shm after all processes are killed.
     lines += [f"dynamic_shared_memory_type = {'sysv' if own_ipc else 'mmap'}"]
     lines += ["", "# Nothing beside the workload: no replication."]
     lines += ["max_wal_senders = 0", "max_logical_replication_workers = 0", f"max_connections = {connections + 20}"]
@@ -143,7 +143,8 @@ def _written(name: str, value: Native) -> str:
 
 
 def _same(asked: str, told: Told) -> bool:
-    """Return whether a passed-through value equals the server's, compared as text, switch, number, size and time."""
+    """Return whether a passed-through value equals the server's; they are compared as text, switch, number, size and
+    time."""
     switches = {"true": "on", "yes": "on", "1": "on", "false": "off", "no": "off", "0": "off"}
     setting, unit = told
     if asked.lower() == setting.lower() or (setting in ("on", "off") and switches.get(asked.lower()) == setting):
@@ -250,7 +251,7 @@ def _capped(told: Mapping[str, Told]) -> list[str]:
 
 
 def _standing(told: Mapping[str, Told]) -> dict[str, str]:
-    """Return sentences, by setting, on server values that distort a comparison for any request."""
+    """Return sentences, by setting, on server values that distort a comparison even if no value was requested."""
     if told.get("autovacuum", ("off", None))[0] == "on":
         return {"autovacuum": "autovacuum is on: it reads and writes in some windows and not in others"}
     return {}

@@ -2,15 +2,16 @@
 
 Contents of shared buffers: the view pg_buffercache has a row for each buffer
 (contrib/pg_buffercache/pg_buffercache_pages.c). It takes each buffer's header lock for a moment, and no other lock.
-pg_filenode_relation names the relation of a file, and looks only into the catalogue of the session's database.
+pg_filenode_relation names the relation of a file, but only for the session's database, because it uses that database's
+catalogue.
 
-Statements: the extension pg_stat_statements 1.9 to 1.12 (PostgreSQL 14 to 18). Its columns follow the extension's
-version, which an upgraded cluster may have kept, not the server's. Counts are read without texts (`showtext` false),
-for which the server would read its whole file of texts. Entries are evicted when the table is full (entry_dealloc), and
-come back with new counts.
+Statements: the extension pg_stat_statements 1.9 to 1.12 (PostgreSQL 14 to 18). Its columns depend on the version of the
+extension, not of the server: an upgraded cluster may have kept an older extension. Counts are read without texts
+(`showtext` false), because the server would read its whole file of texts. If the table is full, entries are evicted
+(entry_dealloc); a statement that is executed again later gets a new entry, whose counts begin at zero.
 
-Other work (PostgreSQL 15 to 18): an account without pg_monitor sees little. Texts of other sessions' statements stay in
-the server: it returns the first words of the few kinds that matter.
+Other work (PostgreSQL 15 to 18): an account without pg_monitor sees little. bufferlab does not read the texts of other
+sessions' statements: its queries return only the first words, for the few kinds that matter.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from bufferlab.versions import numbers
 MOST_BUFFERS = 131_072
 """The number of buffers (1 GiB) above which the full view of the pool is read only after the user's confirmation."""
 PAGE_S = 0.5e-6
-"""The seconds that the view takes for each buffer, the grouping included.
+"""The seconds per buffer that a query of the view takes, including its GROUP BY.
 
 Versions 15 and 17 took 0.23 to 0.43 us of processor time, in pools of 128 MiB and 1 GiB.
 """
@@ -159,7 +160,7 @@ def unavailable(where: list[dict[str, object]]) -> NotTold | None:
 def counts(where: Row) -> Question:
     """Return the query for the counts of each client statement.
 
-    The work of a function counts for its calling statement.
+    Statements inside a function count as work of the statement that calls it.
     """
     new = numbers(str(where["version"])) >= _WITH_SINCE
     read_time = "shared_blk_read_time" if new else "blk_read_time"
@@ -176,7 +177,7 @@ def counts(where: Row) -> Question:
 
 
 def table(where: Row) -> Question:
-    """Return the query for the number of evicted entries of the table, and the time of its last reset."""
+    """Return the query for the number of entries evicted from pg_stat_statements, and the time of its last reset."""
     return Question(
         f"SELECT dealloc AS evictions, stats_reset AS reset FROM {where['place']}.pg_stat_statements_info",
         _SUBJECT,

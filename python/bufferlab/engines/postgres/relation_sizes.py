@@ -37,7 +37,7 @@ _OPAQUE = struct.Struct("<IIIHH")
 _DELETED, _META, _HALF_DEAD = 1 << 2, 1 << 3, 1 << 4
 
 OWN_SCHEMAS = r"SELECT oid FROM pg_namespace WHERE nspname NOT LIKE 'pg\_%' AND nspname <> 'information_schema'"
-"""The query for the schemas of the workload: `public`, or for a restored dump all schemas of the dump."""
+"""The query for the schemas that are not the system's: the workload's `public`, or all schemas of a restored dump."""
 _RELATIONS = f"""
 WITH ours AS ({OWN_SCHEMAS})
 SELECT c.oid::bigint, c.relname, c.relkind, coalesce(i.indrelid, 0)::bigint, coalesce(i.indisprimary, false),

@@ -1,8 +1,8 @@
 """Restores a dump of pg_dump's custom format into the workload's empty database of a private server, by pg_restore.
 
-pg_restore gets the file as a descriptor that we open, so that the user it runs as need not have access to the file.
-pg_restore has no network and little memory, and connects as a role that owns the database and has no further rights.
-Later runs connect as that role too: in PostgreSQL a trigger has the rights of the user who fires it.
+bufferlab opens the dump, and pg_restore inherits the descriptor, so that the user as which it runs needs no access to
+the file. pg_restore has no network and little memory, and connects as a role that owns the database and has no further
+privileges. Later runs connect as that role too: in PostgreSQL a trigger has the privileges of the user who fires it.
 """
 
 from __future__ import annotations
@@ -39,13 +39,16 @@ Skipped are entries that name roles, tablespaces and other servers, which do not
 superuser may set.
 """
 _GRANTED = ("pg_monitor", "pg_checkpoint")
-"""The roles whose rights a run needs to read its counters."""
+"""The roles whose privileges a run needs to read its counters."""
 _LIMITS = {
     resource.RLIMIT_AS: 2 * GIB,
     resource.RLIMIT_FSIZE: 16 * MIB,
     resource.RLIMIT_CORE: 0,
 }
-"""The resource limits of pg_restore. A damaged archive may request any memory, and a dump's code may warn endlessly."""
+"""The resource limits of pg_restore.
+
+A damaged archive may request any amount of memory, and a dump's code may write warnings without end.
+"""
 _POLL_SECONDS = 0.1
 _ERROR = re.compile(r"^pg_restore: error: (.*)$", re.MULTILINE)
 _TOLERATED = re.compile(r'unrecognized configuration parameter "(?:transaction_timeout|idle_session_timeout)"')
@@ -73,7 +76,7 @@ def restore(
     """
     program = pg_restore(build, dump.head(build))
     login = (restoring.USER, secrets.token_urlsafe(24))
-    for database in _SYSTEM_DATABASES:  # Do this first: later, no user with the rights to vacuum them logs in.
+    for database in _SYSTEM_DATABASES:  # Vacuum them first: later, no user with that privilege logs in.
         with closing(server.connect(database, patient=True)) as connection:
             connection.rows("VACUUM (FREEZE, ANALYZE)")
     with closing(server.connect()) as connection:
@@ -158,7 +161,7 @@ def _text(log: Path) -> str:
 
 
 def _errors(log: Path) -> Sequence[str]:
-    """Return the errors in a log of pg_restore, without harmless ones."""
+    """Return the errors in a log of pg_restore, without the tolerated ones."""
     return [said for said in _ERROR.findall(_text(log)) if not _TOLERATED.search(said)]
 
 
@@ -178,7 +181,8 @@ def _hint(error: str) -> str:
     if "end of file" in error or "could not read" in error or "out of memory" in error:
         return "the dump was cut short or is damaged: write it again"
     if "unrecognized parameter" in error:
-        # An example is pg_attver, which 15.20 stores with each column: older pg_dumps mistake it for the user's option.
+        # An example is pg_attver, which 15.20 stores with each column: older versions of pg_dump treat it as an option
+        # that the user set.
         return (
             "the dumped server has an option that this one does not know: dump with a pg_dump as new as that server's "
             "last update, which leaves it out; or choose as new a server by --server"

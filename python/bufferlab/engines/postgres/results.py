@@ -26,18 +26,20 @@ from bufferlab.results.check_parts import (
 )
 from bufferlab.results.drift import DEVICE_PAGE_BYTES
 
-#: The first update of a loaded row moves it out of its full page and adds it to every index. Later updates stay in
-#: their page (HOT). So the same work gets a few pages less after a longer warm-up, and a larger pool is warmed up for
-#: longer. A New-Order got 373 pages after 30 s of warm-up, 385 after 3 s (PostgreSQL 15.18).
+#: The fraction by which page gets of the same work may differ. The first update of a loaded row moves the row out of
+#: its full page and adds it to every index. Later updates stay in their page (HOT). So the same work gets a few pages
+#: less after a longer warm-up, and a larger pool is warmed up for longer. A New-Order got 373 pages after 30 s of
+#: warm-up, 385 after 3 s (PostgreSQL 15.18).
 PAGE_GETS_LIMIT = 0.05
 COMMITS_LIMIT = 0.0
-#: An upper bound on the queries per second of the connection that reads counters. Each query is a separate transaction.
+#: An upper bound on the queries per second of bufferlab's connection that reads counters. Each query is a separate
+#: transaction.
 WATCHING_PER_S = 40.0
 IO_LIMIT = 0.02
-#: From 17 on a session may find, just before a read, that another session has read the page meanwhile. pg_stat_database
-#: has then already counted the read (bufmgr.c, WaitReadBuffers). Such reads were 0.9 % of all for eight sessions that
-#: scanned one table on 17.2, and 0.4 % for four with parallel workers; 1.7 % on 18.0, up to 5.3 % on 18.6 and up to 13
-#: % on 19rc1.
+#: The fraction of reads that pg_stat_database may count although they did not happen. From 17 on a session may find,
+#: just before a read, that another session has read the page meanwhile. pg_stat_database has then already counted the
+#: read (bufmgr.c, WaitReadBuffers). Such reads were 0.9 % of all for eight sessions that scanned one table on 17.2, and
+#: 0.4 % for four with parallel workers; 1.7 % on 18.0, up to 5.3 % on 18.6 and up to 13 % on 19rc1.
 COUNTED_AGAIN = 0.15
 TABLES_LIMIT = 0.05
 OF_CHECKPOINTS = frozenset(("max_wal_size", "checkpoint_timeout", "checkpoint_completion_target"))
@@ -93,7 +95,10 @@ def _io_reads(runs: Sequence[MeasuredRun]) -> Check:
 
 @touching("gets")
 def _of_tables(runs: Sequence[MeasuredRun]) -> Check:
-    """Check that reads are of the workload's tables and indexes: separate caches hold catalogues after first use."""
+    """Check that the reads are of the workload's tables and indexes.
+
+    Each session caches the catalogues separately after its first use of them.
+    """
     title = "Page gets of the workload's tables and indexes = page gets of the database"
 
     def off(run: MeasuredRun) -> Off:
@@ -125,7 +130,10 @@ def _device_split(runs: Sequence[MeasuredRun]) -> Check:
 
 @touching("device", "times", "inside")
 def _device_steady(runs: Sequence[MeasuredRun]) -> Check:
-    """Check that the page cache had become steady. The gate that ends a warm-up sees only shared buffers."""
+    """Check that the page cache had become steady.
+
+    This check is needed because the rule that ends a warm-up considers only shared buffers.
+    """
     name = "steady_page_cache"
     title = "Pages from the device per transaction stood still in the measured window (last third over first)"
     bounded = [run for run in runs if run.divides_memory and not run.direct]

@@ -2,8 +2,8 @@
 
 The database's comment claims it. The comment lists the relations that bufferlab created, and says which data they hold
 and whether transactions have changed these since. A database with any other relation belongs to another user, at least
-in part: bufferlab refuses it and touches nothing in it. The mark is a comment because every account may read one, and
-because the workload's own queries would see a marker table.
+in part: bufferlab refuses it and touches nothing in it. The mark is a comment because every account may read comments,
+and because the workload's queries would see a marker table.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ SELECT rolsuper OR rolcreaterole OR rolreplication OR rolbypassrls OR EXISTS (
     ('pg_monitor', 'pg_read_all_settings', 'pg_read_all_stats', 'pg_stat_scan_tables', 'pg_checkpoint')
 ) FROM pg_roles r WHERE rolname = session_user
 """
-"""The query whether the user has more rights than it needs: code that runs in its session might misuse them."""
+"""The query whether the user has more privileges than the runs need: code in its session might misuse them."""
 _MAY_CREATE = r"""
 SELECT pg_get_userbyid(who) FROM (
   SELECT datdba AS who FROM pg_database WHERE datname = current_database()
@@ -79,7 +79,7 @@ WHERE who = 0 OR NOT EXISTS (
 )
 ORDER BY 1
 """
-"""The query for the accounts that may create functions and triggers in the database; 0 means everybody.
+"""The query for the accounts that may create functions and triggers in the database; 0 stands for all accounts.
 
 Superusers and the session's own user are left out.
 """
@@ -89,9 +89,9 @@ SELECT count(*) FILTER (WHERE state IS NULL OR state = 'disabled'),
   count(*) FILTER (WHERE state <> 'idle' OR state_change > clock_timestamp() - make_interval(secs => %s))
 {_CLIENTS} AND pid <> pg_backend_pid()
 """
-"""The query for two numbers of other clients: those whose work is hidden from us, and those that worked recently.
+"""The query for two numbers of other clients: those whose work the account may not see, and those that worked recently.
 
-With pg_read_all_stats no work is hidden. "Recently" means in the last seconds.
+An account with pg_read_all_stats sees all work. "Recently" means in the last seconds.
 """
 _KINDS = {"v": "VIEW", "m": "MATERIALIZED VIEW", "f": "FOREIGN TABLE", "r": "TABLE", "p": "TABLE", "S": "SEQUENCE"}
 """The keyword for DROP by relation kind (relkind), in an order in which relations can be dropped."""
@@ -105,7 +105,10 @@ class PostgresRun(FamilyRun):
     needs = "the account must own the database {schema}"
     version_query = "SHOW server_version"
     clients_query = f"SELECT count(*) {_CLIENTS}"
-    """The query counts clients of all databases, without parallel workers, which belong to their leader."""
+    """The query counts the clients of all databases.
+
+    Parallel workers are left out, because they belong to a client's session.
+    """
     made_with: ClassVar = {"page_size": ("block_size", "{}"), "data_checksums": ("data_checksums", "{}")}
 
     survey = staticmethod(running_server.survey)
@@ -153,10 +156,10 @@ class PostgresRun(FamilyRun):
                 ) from error
 
     def require_safe(self, address: Address) -> None:
-        """Raise EngineFailure if code of other accounts could run in the database with more rights than it needs.
+        """Raise EngineFailure if other accounts' code could run in the database with more privileges than it needs.
 
         SET ROLE and SET SESSION AUTHORIZATION would not stop such code, which can RESET them. So the user must log in
-        with few rights, or be the only one who may create functions there.
+        with few privileges, or be the only one who may create functions there.
         """
         # Only pg_catalog is on the search path, so that no object of the database is found by its name.
         with closing(connect(address, search_path="pg_catalog")) as connection:
@@ -178,14 +181,14 @@ class PostgresRun(FamilyRun):
         return [str(said) for (said,) in connection.rows(_OBJECTS)]
 
     def require_ours(self, connection: Client, address: Address) -> dict[tuple[str, str], str]:
-        """Return the database's relations with their kinds. Raise EngineFailure unless all of them are ours.
+        """Return the database's relations with their kinds. Raise EngineFailure unless bufferlab created all of them.
 
         Also raise it for stored code, an index or another object that the load of these relations did not create.
         """
         mark = self.marked(connection, address.schema)
         found = connection.rows(_RELATIONS)
         ours = _names(connection, mark.made if mark else ())
-        # Another account may have written the list, but only our role creates relations that our role owns.
+        # Another account may have written the list, but only bufferlab's role creates relations that this role owns.
         theirs = [name for schema, name, _, is_ours in found if (schema, name) not in ours or not is_ours]
         require_none(theirs, address, FORM)
         require_as_loaded(self.objects(connection), mark, address, FORM)
@@ -194,13 +197,13 @@ class PostgresRun(FamilyRun):
     def claim(self, connection: Client, address: Address) -> None:
         """Claim the database and empty it.
 
-        Raises EngineFailure if another user owns something in it or depends on our tables, or if the account may not
-        drop the tables.
+        Raises EngineFailure if another user owns something in it or depends on bufferlab's tables, or if the account
+        may not drop the tables.
         """
         there = self.require_ours(connection, address)
         try:
-            # All or nothing. DROP fails if an object of another user, such as a function or a rule, depends on our
-            # tables.
+            # In one transaction, so that either all tables are dropped or none: DROP fails if an object of another
+            # user, such as a function or a rule, depends on one of them.
             connection.rows("BEGIN")
             for word in dict.fromkeys(_KINDS.values()):
                 if names := [control.identifier(*name) for name, kind in there.items() if _KINDS[kind] == word]:

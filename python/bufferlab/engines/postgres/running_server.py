@@ -1,4 +1,4 @@
-"""Surveys an already running PostgreSQL server: rights, replication role, poolers. Changes nothing."""
+"""Surveys an already running PostgreSQL server: privileges, replication role, poolers. Changes nothing."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def managed(settings: Collection[str], *, is_aurora: bool = False) -> str:
 def _missing(
     address: Address, database: list[tuple[object, ...]], *, is_super: bool, may_create: bool
 ) -> dict[str, str]:
-    """Return the rights that the account lacks to own the database, each with the statement that grants it."""
+    """Return the privileges that the account lacks to own the database, each with the statement that grants it."""
     if is_super:
         return {}
     name, user = quoted(address.schema), quoted(address.user)
@@ -107,15 +107,16 @@ def _roles(connection: Client) -> tuple[str, ...]:
 
 
 def _proxy(connection: Client, pid: int) -> str:
-    """Return the pooler that answers in place of the server; "" for none.
+    """Return the pooler that answers in place of the server; "" if none does.
 
-    A pooler's cancel key is not the server's PID.
+    A pooler is recognised by its cancel key, which is not the PID of the server's process.
     """
     return "" if connection.id == pid else "a pooler, such as pgbouncer,"
 
 
 def _nulls(connection: Client, *, is_super: bool) -> tuple[str, ...]:
-    """Return in words which metrics are missing because of the server's version, extensions or rights."""
+    """Return in words which metrics are missing because of the server's version or extensions, or the account's
+    privileges."""
     said = []
     there = {str(name) for (name,) in connection.rows("SELECT name FROM pg_available_extensions")}
     for name, words in ((control.CHECKS, "checks of the trees"), (control.COUNTERS, "what fills the pool")):
@@ -132,7 +133,7 @@ def _nulls(connection: Client, *, is_super: bool) -> tuple[str, ...]:
 def _is_here(address: Address, pid: int) -> bool | None:
     """Return whether the server is on this host; None if that is unknown.
 
-    It is here if the address is a socket, or if a local process for our connection shows our account in its title.
+    It is if the address is a socket, or if the connection's process has the account's name in its title on this host.
     """
     if not whereabouts.may_be_here(address):
         return False

@@ -53,8 +53,8 @@ _STOP_SECONDS = 300.0
 class ServerBehaviour(Host, Behaviour):
     """The behaviour of the engine of one family; `load`, `run`, `check` and `cancel` are called in the worker.
 
-    It starts a server for each load, run or check, on separate data. If the knob `server` is a URL, the job uses the
-    already running server there.
+    It starts a private server for each load, run or check, on the job's own data. If the knob `server` is a URL, the
+    job uses the running server at that URL instead.
     """
 
     _interrupted: PrivateServer | None = None
@@ -105,7 +105,7 @@ class ServerBehaviour(Host, Behaviour):
         build, owner = self._build(knobs), user.server_user()
         dump = Dump.of(job)
         if dump:
-            dump.head(build)  # Check this first, so that a refusal does not come after minutes of work.
+            dump.head(build)  # Check the dump first, so that it is not refused after minutes of work.
         settings = {**family.settings(build, knobs, "load"), **(family.quiet if dump else {})}
         user.require_reachable(database.parent, owner)
         database.mkdir(mode=0o700)
@@ -247,7 +247,7 @@ class ServerBehaviour(Host, Behaviour):
                 self._interrupted = None
 
     def cancel(self) -> None:
-        """Ask for a stop. The core stops at the next transaction.
+        """Request a stop. The core stops at the next transaction.
 
         A check or a restore stops at once: its server is killed.
         """
@@ -315,7 +315,10 @@ class ServerBehaviour(Host, Behaviour):
         }
 
     def _dump_recipe(self, knobs: NativeKnobs, workload: Mapping[str, Any], dump: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the recipe of restored data, which depend on the dump's bytes, and not on the script."""
+        """Return the recipe of data restored from a dump.
+
+        They depend on the dump's bytes, and not on the workload's script.
+        """
         return {
             "engine": self.family.flavour,
             "engine_version": self.server_version(knobs),

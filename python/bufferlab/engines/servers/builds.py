@@ -1,4 +1,4 @@
-"""The types that describe builds of servers. This file starts no server and fetches nothing."""
+"""The types that describe builds of servers. This module starts no server and fetches nothing."""
 
 from __future__ import annotations
 

@@ -60,12 +60,12 @@ _RENAMED = {"libaio1": "libaio1t64", "libssl3": "libssl3t64"}
 
 @dataclass(frozen=True)
 class Preload:
-    """The environment and the descriptor by which a program loads our library before it begins."""
+    """The environment and the descriptor by which a program loads bufferlab's recording library before it begins."""
 
     environment: Mapping[str, str]
     """The environment variables for the program, besides those that the function `environment` returns."""
     descriptor: int
-    """A descriptor that the program inherits from us."""
+    """A descriptor that the program inherits from this process."""
 
 
 def start(

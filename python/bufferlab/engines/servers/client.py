@@ -17,9 +17,11 @@ from bufferlab.engines.servers.existing.address import ANSWER_SECONDS, CHANGE_SE
 from bufferlab.engines.servers.existing.passwords import LoginRefusedError
 
 MOST_ANSWER_BYTES = 8 << 20
-"""The most bytes of one statement's answer: far more than bufferlab needs, except for a list of the pool's pages."""
+"""The limit of one statement's answer, in bytes: far more than bufferlab needs, except for a list of the pool's
+pages."""
 MOST_OF_OUR_OWN_BYTES = 512 << 20
-"""The most bytes of an answer from a private server, which may hold any number of tables of a restored dump."""
+"""The limit of an answer from a private server, in bytes: it is higher, because a restored dump may have any number of
+tables."""
 LATE_SECONDS = 5.0
 """The seconds to wait beyond a statement's limit for a server that enforces limits itself (statement_timeout)."""
 T = TypeVar("T")

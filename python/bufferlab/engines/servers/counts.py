@@ -1,7 +1,7 @@
 """The counts that an observation of a running server shows, for every family, each with its unit and title.
 
-A count that runs have too is the same metric. Each family's metrics say which server counter a count is; the family's
-`Look` computes counts that need several counters. docs/observe.md has their meaning on each server.
+If runs have a count too, it is the same metric. Each family's metrics say which server counter gives a count; the
+family's `Look` computes counts from several counters. docs/observe.md has their meaning on each server.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """The files auth.json and sizes.json, next to a private server's data in its database folder.
 
-auth.json has the identity: which server created the data, and our account there, with a random password. Only its owner
-may read it. The password is never in an argument, a log or a report. sizes.json has the sizes of the tables and of
-their trees. innodb/table_sizes.py and postgres/relation_sizes.py query the servers for them, and read each tree's pages
-from the data files of the stopped server.
+auth.json has the identity: which server created the data, and bufferlab's account there, with a random password. Only
+the file's owner may read it. The password is never in an argument, a log or a report. sizes.json has the sizes of the
+tables and of their trees. innodb/table_sizes.py and postgres/relation_sizes.py query the servers for them, and read
+each tree's pages from the data files of the stopped server.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _AUTH_FORMAT = "bufferlab-server-data"
 
 @dataclass(frozen=True)
 class Identity:
-    """The server that created a data directory, its version and page size, and the account to log in with."""
+    """The server that created a data directory, its version and page size, and bufferlab's account there."""
 
     user: str
     password: str = field(repr=False)
@@ -54,7 +54,7 @@ class Identity:
 
 
 def new_identity(build: Build, page_size_bytes: int, deciding: Mapping[str, Native] | None = None) -> Identity:
-    """Return the identity of data that this build will create: our account there gets a new random password.
+    """Return the identity of data that this build will create; bufferlab's account gets a new random password.
 
     `deciding` are the knobs that affect the data.
     """
@@ -91,7 +91,7 @@ def read_identity(database: Path) -> Identity:
 def require_version(build: Build, identity: Identity) -> None:
     """Raise EngineFailure unless this version created the data.
 
-    A newer server would upgrade them, an older one would refuse them.
+    A newer server would upgrade the data, and an older one would refuse them.
     """
     if (build.flavour, build.version) != (identity.flavour, identity.version):
         raise EngineFailure(
@@ -139,7 +139,8 @@ class Sizes:
 def store_where_known(sizes: Sizes, database: Path) -> None:
     """Write sizes.json of a user's own tables, without the trees if their files cannot be counted.
 
-    Compressed and encrypted tables have other page formats, and some names are spelt differently in the file system.
+    They may be uncountable because compressed and encrypted tables have other page formats, and because some tables
+    have other names in the file system.
     """
     try:
         sizes.store(database)

@@ -1,8 +1,8 @@
 """Downloads packages of one Debian release with apt-get, also on a machine that runs another release.
 
-apt-get gets its lists, cache and sources in a temporary folder, so that it needs no root and does not change the
-machine's own. The mirror is the one in the machine's sources; apt-get checks the release's signatures with Debian's
-keys. A signed list that has expired is still used, because a mirror may be frozen; `expired` reports it.
+apt-get gets its lists, cache and sources in a temporary folder, so that it needs no root and does not change those of
+the machine. The mirror is the one in the machine's sources; apt-get checks the release's signatures with Debian's keys.
+A signed list that has expired is still used, because a mirror may be frozen; `expired` reports it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from bufferlab.errors import EnvironmentLackingError
 RELEASE = "bookworm"
 """The release whose packages this code knows by name."""
 UNSTABLE = "sid"
-"""The release that has no separate updates and security updates."""
+"""The release for which Debian has no separate suites of updates and security updates."""
 EXPERIMENTAL = "experimental"
 """The suite for packages that are in no release yet; their dependencies come from the unstable release."""
 _KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")

@@ -146,7 +146,7 @@ _USE_MYSQLDUMP = "write it with: mysqldump --single-transaction app > app.sql"
 
 @dataclass(frozen=True)
 class DumpHead:
-    """What a dump says about the server that it was taken from."""
+    """The facts in a dump about the server from which it was taken."""
 
     flavour: Flavour
     """The server's flavour.
@@ -158,7 +158,7 @@ class DumpHead:
     made_by: str
     """The version of the pg_dump that made the dump.
 
-    For mysqldump, whose version does not matter, the server's version.
+    For mysqldump, whose version does not matter, it is the server's version.
     """
 
     @property

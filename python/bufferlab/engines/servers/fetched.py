@@ -54,7 +54,8 @@ def fetched(name: str) -> Build | None:
 
 
 def of_binary(flavour: Flavour, binary: Path) -> Build | None:
-    """Return the fetched server that has this binary, and may need the libraries fetched with it; else None.
+    """Return the fetched server to which this binary belongs, because it may need the libraries fetched with it; else
+    None.
 
     Raise EnvironmentLackingError for an unreadable manifest.
     """

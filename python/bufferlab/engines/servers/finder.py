@@ -3,8 +3,8 @@
 innodb/programs.py and postgres/programs.py know the programs' names, folders and version outputs.
 
 When a fetched server is unpacked, its files are recorded; they are compared before every use. The comparison covers
-names, modes, sizes and times of all files (lstat(2)), which takes milliseconds; no program can set the time of a file's
-last change (ctime). If anything differs, or `fetch` is called for the server again, all contents are hashed.
+names, modes, sizes and times of all files (lstat(2)), which takes milliseconds; a change cannot be hidden, because no
+program can set a file's ctime. If anything differs, or `fetch` is called for the server again, all contents are hashed.
 """
 
 from __future__ import annotations
@@ -128,7 +128,8 @@ class Finder:
     """The error to raise if the host has no server of the flavour."""
 
     def find(self, name: str) -> Build:
-        """Return the server with that name or path; for ON_PATH, the first installed or else the newest fetched one.
+        """Return the server with that name or path; for the name ON_PATH, the first installed one or else the newest
+        fetched one.
 
         Raise EnvironmentLackingError, with a hint how to get one, if the host has none.
         """
@@ -174,7 +175,8 @@ class Finder:
         raise unusable or self.nothing
 
     def _same_version(self, name: str) -> Build | None:
-        """Return a server of the version in the name, installed by the distribution or fetched; None without one."""
+        """Return a server of the version in the name, installed by the distribution or fetched; None if there is
+        none."""
         for binary in self.installed():
             try:
                 build = self.by_path(binary, name)

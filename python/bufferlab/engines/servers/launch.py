@@ -1,10 +1,10 @@
 """Starts a server safely: `python -I -S launch.py PARENT UID GID OWN GROUP GATE PROGRAM ARGUMENT...`.
 
-UID and GID -1: keep the user. OWN is the sum of the namespaces to enter. 1: a new IPC namespace with a separate
-/dev/shm, so that the kernel removes all shared memory, System V's and POSIX's, together with the server. 2: a new
-network namespace, whose only device is a loopback that is down. GROUP: the cgroup.procs of the group to join, or "-".
-GATE: a descriptor from which to read one byte before the program begins, or -1. A variable whose name begins with
-BUFFERLAB_LATER_ loses that prefix when the program begins.
+UID and GID are those of the server; -1 keeps the user. OWN is the sum of the namespaces to enter. 1: a new IPC
+namespace with a separate /dev/shm, so that the kernel removes all shared memory, System V's and POSIX's, together with
+the server. 2: a new network namespace, whose only device is a loopback that is down. GROUP: the cgroup.procs of the
+group to join, or "-". GATE: a descriptor from which to read one byte before the program begins, or -1. A variable whose
+name begins with BUFFERLAB_LATER_ loses that prefix when the program begins.
 
 This file is run, never imported. Between bufferlab and the server, a new process must give up root and ask the kernel
 to end it with its parent. Python's preexec_fn is unsafe in a process with threads; this process has none. The death
@@ -48,7 +48,7 @@ def main() -> None:
             sys.exit("the parent gave up before the server began")
         os.close(gate)
     # Rename these variables only after the change of user. They load a library, and a user who can write that library
-    # must not gain our rights.
+    # must not gain the rights of this process, which may be root.
     for name in [name for name in os.environ if name.startswith(_LATER)]:
         os.environ[name.removeprefix(_LATER)] = os.environ.pop(name)
     try:
@@ -60,7 +60,7 @@ def main() -> None:
 def _leave(libc: ctypes.CDLL, own: int) -> None:
     """Enter the new namespaces (unshare(2)).
 
-    Without root that needs a user namespace, in which the user stays the same.
+    Without root this needs a user namespace as well, in which the user stays the same.
     """
     uid, gid = os.geteuid(), os.getegid()
     flags = _CLONE_NEWUSER if uid != 0 else 0
@@ -77,8 +77,8 @@ def _leave(libc: ctypes.CDLL, own: int) -> None:
 
 def _mount_shm(libc: ctypes.CDLL) -> None:
     if os.path.isdir(_SHM):
-        # If the mount that holds /dev/shm is a slave, the host does not see our mount. In a chroot, / may not be a
-        # mount.
+        # If the mount that holds /dev/shm is a slave, the host does not see this process's mount. In a chroot, / may
+        # not be a mount.
         if all(libc.mount(None, place, None, _MS_SLAVE, None) != 0 for place in (_SHM, b"/dev", b"/")):
             sys.exit("no mount above /dev/shm can be made a slave")
         options = _MS_NOSUID | _MS_NODEV | _MS_NOEXEC

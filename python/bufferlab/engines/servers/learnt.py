@@ -1,8 +1,8 @@
 """Stores the probe sites of builds that this host has learnt, one file for each build, in the form of page_sites.toml.
 
-A file is named by the hash of the build's code. Its writer decides where the kernel puts breakpoints into a server in
-use. So root uses a file only if root alone may write it and every folder above it. Root's files too are checked: each
-site must be the beginning of an instruction, in a function that is decoded from its start.
+A file is named by the hash of the build's code. The user who writes a file decides where the kernel puts breakpoints
+into a server in use. So root uses a file only if root alone may write it and every folder above it. Root's files too
+are checked: each site must be the beginning of an instruction, in a function that is decoded from its start.
 """
 
 from __future__ import annotations
@@ -24,7 +24,10 @@ from bufferlab.errors import DataFileError, EnvironmentLackingError
 RULES = 2
 """The version of the rules by which sites are proposed and proved."""
 WRITTEN_SINCE = 2
-"""The first version whose entries may have sites of changed and written pages. Entries of version 1 are still used."""
+"""The first version of the rules whose entries may have sites of changed and written pages.
+
+Entries of version 1 are still used.
+"""
 WORK = "learning"
 """The folder in the cache in which bufferlab learns builds."""
 _FORMAT = "bufferlab-learnt-sites"
@@ -44,13 +47,14 @@ FIELDS_OF_MARIADB = ["page_id:u64", "mode:u8", "latch:u8", "frame:u64"]
 """The fields of a record from MariaDB 10.5 and later."""
 _FLAG = "flag:u64"
 FIELDS_WITH_TRANSACTION = [*FIELDS_OF_MARIADB[:-1], _FLAG, FIELDS_OF_MARIADB[-1]]
-"""The fields if the server counts a get only within a transaction: the flag is the transaction's address."""
+"""The fields of a record if the server counts a get only within a transaction: the flag is the transaction's
+address."""
 _ALL_OF_INNODB = (FIELDS_OF_INNODB, FIELDS_OF_MARIADB, FIELDS_WITH_TRANSACTION)
 _IN_POOL = ("get_if_in_pool",)
 _MAY_LACK: tuple[tuple[str, ...], ...] = (("prefetch",), _IN_POOL)
 """The kinds of sites that an entry of InnoDB may omit."""
 _WRITES: tuple[tuple[str, ...], ...] = (("dirty",), ("write",))
-"""The kinds of sites of which an entry of PostgreSQL has both or none."""
+"""The two kinds of sites of which an entry of PostgreSQL has either both or none."""
 _RECORDERS = {"inside", "links"}
 _PLACE = {"offset", "byte"}
 _SITE = {"at", "kinds", "fetch", *_PLACE}
@@ -73,7 +77,8 @@ class LearntEntry:
     settings: Mapping[str, Any]
     """The entries `fields`, `site` and `cost_shown`, as page_sites.toml has them."""
     proof: Mapping[str, Any]
-    """The recorders that proved the sites (`by`: "inside", "links"), the compared counts, and the time."""
+    """The proof of the sites: the recorders that were used (`by`: "inside", "links"), the compared counts, and the
+    time."""
     rules: int = RULES
     """The version of the rules by which the sites were found."""
 
@@ -110,7 +115,7 @@ def store(entry: LearntEntry, path: Path | None = None) -> Path:
     place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     output_files.write(place, lambda file: file.write(entry.text().encode()))
     if path is None:
-        place.chmod(0o600)  # Whatever root's umask, other users must not be able to write the file.
+        place.chmod(0o600)  # Set the mode, because root's umask may let other users write the file.
     return place
 
 
@@ -132,7 +137,7 @@ def _parsed(text: bytes, path: Path) -> LearntEntry:
             raise ValueError("they were found by the rules of another version")
         entry = LearntEntry(told["server"], told["text_sha256"], told["settings"], told["proof"], told["rules"])
         _require_form(entry)
-        json.dumps(told, allow_nan=False, ensure_ascii=False).encode()  # Else messages could not show it.
+        json.dumps(told, allow_nan=False, ensure_ascii=False).encode()  # Raises for texts that messages cannot show.
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         why = error if type(error) is ValueError else "its form is that of another program"
         raise DataFileError(f"these are no learnt sites: {why}", str(path), _AGAIN) from error
@@ -226,12 +231,13 @@ def _is_place(one: Any) -> bool:
 
 
 def _text(path: Path, by_root_alone: bool) -> bytes:
-    """Return the text of an entry's file, at most one byte more than the largest allowed entry.
+    """Return the bytes of an entry's file: at most one byte more than the largest allowed entry, so that the caller can
+    refuse a larger one.
 
     Raises as `read` does.
     """
     try:
-        # O_NONBLOCK, because opening a pipe would wait for a writer.
+        # Without O_NONBLOCK, opening a pipe would wait for a writer.
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
         try:
             opened = os.fstat(descriptor)
@@ -257,8 +263,8 @@ def _require_root_alone(path: Path, opened: os.stat_result) -> None:
     for place in (real, *real.parents, *named.parents):
         status = place.lstat()
         is_sticky = stat.S_ISDIR(status.st_mode) and status.st_mode & stat.S_ISVTX
-        # In a folder with the sticky bit, other users cannot replace root's files. A symbolic link has no permissions
-        # of its own.
+        # In a folder with the sticky bit, other users cannot replace root's files. The permission bits of a symbolic
+        # link have no effect.
         others_may = status.st_mode & 0o022 and not is_sticky and not stat.S_ISLNK(status.st_mode)
         if not is_same or status.st_uid != 0 or others_may:
             raise EnvironmentLackingError(

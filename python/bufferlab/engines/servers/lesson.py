@@ -24,11 +24,11 @@ class Counted(NamedTuple):
     read: int
     create: int | None
     evict: int | None
-    """Pages evicted to make room for others; None if the server counts neither these nor creations."""
+    """Pages evicted to make room for others; None if the server counts neither evictions nor creations."""
     write: int | None = None
     """Pages written to their files; None if this is not compared. See `counts_sessions_writes`."""
     change: int | None = None
-    """Rows inserted, updated and deleted, each of which changes a page at least; None if `write` is."""
+    """Rows inserted, updated and deleted; each changes at least one page. None if `write` is None."""
 
 
 class Settled(NamedTuple):
@@ -40,28 +40,29 @@ class Settled(NamedTuple):
 
 
 class Lesson(ABC):
-    """A family's load for a private server whose build is learnt, and queries about the load's effect on the pool.
+    """A family's load for the private server on which a build is learnt, and the queries about the load's effect on the
+    pool.
 
     The load includes the hard cases: dirty pages, pinned pages, a pool much smaller than the data, several sessions,
     and a table that is dropped.
     """
 
     programs: ClassVar[tuple[str, ...]]
-    """The names of the programs that are copied; the server's is first."""
+    """The names of the programs of a build that are copied for learning; the server's is first."""
     page_size_bytes: ClassVar[int]
     make: ClassVar[tuple[str, ...]]
     """The statements that create the load's tables."""
     least_recorded: ClassVar[Mapping[str, int]] = {"get": 5000, "read": 1000, "create": 100, "evict": 1000}
     """The minimum number of recorded accesses in all windows together, by kind; with fewer, a build is not accepted."""
     has_rings: ClassVar[bool] = False
-    """Whether large operations take their frames from a ring of buffers, which the records show."""
+    """Whether large operations take their frames from a ring of buffers, and the recorded accesses show this."""
     never_listed: ClassVar[frozenset[Page]] = frozenset()
     """Pages that `resident` never returns, whether or not they are in the pool."""
     makes_resident_pages: ClassVar[bool] = False
     """Whether a page that is already in the pool can be created again. The server does not count such creations."""
 
     has_checkpoints: ClassVar[bool] = False
-    """Whether a window has a checkpoint alone, for the proof of written pages."""
+    """Whether one window consists of a checkpoint alone, for the proof of the sites of written pages."""
 
     @abstractmethod
     def settings(self, build: Build) -> Mapping[str, str]:
@@ -115,7 +116,8 @@ class Lesson(ABC):
         return self.resident(connection), 0
 
     def objects(self, connection: Client) -> frozenset[int] | None:
-        """Return the numbers of existing objects; None if evictions of dropped objects' pages are recorded."""
+        """Return the numbers of existing objects; None if the records include the evictions of dropped objects'
+        pages."""
         del connection
         return None
 

@@ -4,9 +4,9 @@ An implementation holds no connection. It gets `query`, which runs one statement
 keys in lower case. `query` raises `Refused` for one statement that the server refuses, and `Lost` if the connection is
 gone.
 
-A query may fail because the account lacks a right, because the server lacks a table, or because it took too long. All
-three become a reason (`NotTold`), with a command line or statement that would make the query possible. Every other
-error passes through.
+A query may fail because the account lacks a privilege, because the server lacks a table, or because it took too long.
+In these cases the result is a reason (`NotTold`), with a command line or statement that would make the query possible.
+Every other error passes through.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from bufferlab.engines.servers.existing.address import Address
 from bufferlab.versions import SERVERS
 
 NAME = "bufferlab-observe"
-"""The name that our sessions have on the server (program_name, application_name)."""
+"""The name that bufferlab's sessions have on the server (program_name, application_name)."""
 STATEMENT_SECONDS = 5
 LOCK_SECONDS = 2
 
@@ -65,7 +65,7 @@ class NotTold:
     why: str
     remedy: str | None = None
     refusal: Refusal | None = None
-    """The kind of the server's refusal; None if the server was not asked, or answered that it has no value."""
+    """The kind of the server's refusal; None if the server was not queried, or answered that it has no value."""
 
 
 @dataclass(frozen=True)
@@ -120,7 +120,10 @@ def text(value: object) -> str | None:
 
 
 class Refused(Exception):
-    """The error for one statement that the server refused: a right, a name, a time limit. The session continues."""
+    """The error for one statement that the server refused: for a missing privilege, an unknown name or a time limit.
+
+    The session continues.
+    """
 
 
 class Lost(Exception):
@@ -146,7 +149,7 @@ class Facts:
     uptime_s: float
     """The server's uptime in seconds when it gave these facts."""
     thread: int | None = None
-    """The thread or process id of our session on the server's host; None if it is unknown."""
+    """The thread or process id of bufferlab's session on the server's host; None if it is unknown."""
     data_directory: str | None = None
     settings: Mapping[str, str] = field(default_factory=dict)
 
@@ -166,7 +169,7 @@ class Sample:
     """Counters that only grow between resets."""
     levels: Mapping[str, float]
     own: Mapping[str, int]
-    """For each counter, the part that our own session added since the observation began."""
+    """For each counter, the part that bufferlab's session added since the observation began."""
     started_s: float
     """The server's computed start time. A slow answer may make it earlier; only a restart makes it later."""
     reset_s: float | None = None
@@ -177,7 +180,8 @@ class Sample:
 
 @dataclass(frozen=True)
 class Unpublished:
-    """The sessions whose work may be in no count yet: they publish their counts when their transaction ends."""
+    """The sessions whose work the server's counts may lack: a session publishes its counts when its transaction
+    ends."""
 
     sessions: int = 0
     """How many sessions worked in a transaction that began before the observation."""
@@ -191,7 +195,8 @@ class Unpublished:
 
 @dataclass(frozen=True)
 class PoolLevels:
-    """The state of the pool at one moment: values by names with units, and for missing values the reason by name."""
+    """The state of the pool at one moment: each value by its name, which includes the unit, and the reason for each
+    missing value."""
 
     values: Mapping[str, float]
     why_not: Mapping[str, str]
@@ -202,7 +207,7 @@ class LargeObject:
     """A table, an index or a database that is larger than the pool, with its number of sequentially read rows."""
 
     rows_read: int
-    """The most rows of the object that can have been read sequentially since the server's start."""
+    """An upper bound on the object's rows that were read sequentially since the server's start."""
     pool_rows: float
     """The least number of rows whose pages fill the pool. If fewer rows were read, no scan filled the pool."""
     remedy: str | None = None
@@ -249,7 +254,8 @@ class Look(ABC):
         return PoolLevels({"pool_size_bytes": facts.pool_size_bytes}, {})
 
     def own_total(self, query: Query) -> Mapping[str, float]:
-        """Return our session's part of quantities from which samples do not subtract it; called once, at the end."""
+        """Return the part of bufferlab's session in quantities from which samples do not subtract it; called once, at
+        the end."""
         return {}
 
     def data(self, query: Query, facts: Facts) -> DataSize | NotTold:

@@ -2,8 +2,9 @@
 
 A cgroup's name contains its owner's PID namespace, PID and start time. The next start removes cgroups whose owner is
 dead. The cgroup has version 1 (memory.limit_in_bytes) or 2 (memory.max): the one that has the host's memory controller.
-See the kernel's admin-guide/cgroup-v1/memory.rst and cgroup-v2.rst. A page is charged to the cgroup that brought it
-into memory. So pages cached before would not count, and the database is dropped from the cache first (`drop_cached`).
+The kernel charges a page to the cgroup that brought it into memory. So pages cached before would not count, and the
+database is dropped from the cache first (`drop_cached`). The sources are the kernel's admin-guide/cgroup-v1/memory.rst
+and cgroup-v2.rst.
 """
 
 from __future__ import annotations
@@ -60,7 +61,7 @@ class MemoryLimit:
     """
 
     def __init__(self, limit_bytes: int | None, beside_rest_bytes: int = 0) -> None:
-        """With `limit_bytes` None, `begin` sets the limit: the idle processes' memory plus `beside_rest_bytes`."""
+        """If `limit_bytes` is None, `begin` sets the limit: the memory of the idle server plus `beside_rest_bytes`."""
         self._asked_bytes, self._beside_rest_bytes = limit_bytes, beside_rest_bytes
         self._rest_bytes: int | None = None
         self._group: Path | None = None
@@ -124,7 +125,7 @@ class MemoryLimit:
             self._set(self._rest_bytes + self._beside_rest_bytes)
 
     def taken(self) -> dict[str, int]:
-        """Return the limit, the memory of the idle server, the present memory, and that of the page cache, in bytes."""
+        """Return the limit, the memory of the idle server, the memory now, and that of the page cache now, in bytes."""
         held = self._held_bytes()
         return {
             "memory_limit_bytes": self.actual_bytes,
@@ -161,7 +162,8 @@ class MemoryLimit:
 
 
 def check(knobs: Values, beside_pool_bytes: int) -> HostCheck:
-    """Check that this host can limit a server as the knobs require, and that the limit can hold pool and server."""
+    """Check that this host can limit a server's memory as the knobs require, and that pool and server fit into the
+    limit."""
     asked = knobs.get(NAME, OFF)
     if asked == OFF:
         return HostCheck(NAME, True, "not asked for")
@@ -178,7 +180,10 @@ def check(knobs: Values, beside_pool_bytes: int) -> HostCheck:
 
 
 def usable() -> Hierarchy:
-    """Return where a cgroup can be created and joined, after trying it. Raise EnvironmentLackingError without a place.
+    """Return the place where bufferlab can create and join a cgroup; it is tried.
+
+    Raise EnvironmentLackingError if none is.
+
 
     Also removes the cgroups of dead processes.
     """
@@ -218,7 +223,8 @@ def drop_cached(database: Path) -> None:
 
 
 def groups_of(pid: int) -> Iterator[tuple[Literal[1, 2], Path]]:
-    """Yield version and folder of the cgroups to which a process's memory is charged: its own, then the ancestors.
+    """Yield version and folder of each cgroup to which a process's memory is charged: the process's own, then its
+    ancestors.
 
     If this file system does not show a cgroup, as with a container's, that cgroup and those below it are left out.
     """
@@ -231,7 +237,7 @@ def groups_of(pid: int) -> Iterator[tuple[Literal[1, 2], Path]]:
 
 
 def _find() -> Hierarchy:
-    """Return the hierarchy with the memory controller, at our cgroup or the nearest ancestor whose children have it.
+    """Return the hierarchy with the memory controller, at this process's cgroup or its nearest suitable ancestor.
 
     Raise EnvironmentLackingError if there is none, or if bufferlab may not write to it.
     """
@@ -276,7 +282,8 @@ def _groups(process: str = "self") -> dict[str, str]:
 
 
 def _own_folder(point: Path, root: str, own: str) -> Path:
-    """Return our cgroup's folder, or the mount point if the folder is not visible, as in a container."""
+    """Return the folder of this process's cgroup, or the mount point if that folder is not visible, as in a
+    container."""
     inside = own[len(root.rstrip("/")) :] if own.startswith(root) else "/"
     folder = point / inside.strip("/")
     return folder if folder.is_dir() else point
@@ -311,7 +318,7 @@ def _remove(group: Path) -> None:
     while group.exists() and time.monotonic() < deadline:
         pids = [int(pid) for pid in _words(group / "cgroup.procs")]
         if 0 in pids:
-            return  # PID 0 is a process of another PID namespace (cgroups(7)), and so not ours.
+            return  # PID 0 is a process of another PID namespace (cgroups(7)), so bufferlab did not start it.
         for pid in pids:
             # The PID may belong to another user's process if /proc hides owners (hidepid).
             with suppress(ProcessLookupError, PermissionError):

@@ -1,11 +1,12 @@
-"""Knows for each build the probe sites: places in a server's binary at which something happens to a page of the pool.
+"""Finds the probe sites of a build: places in a server's binary at which a page of the pool is requested, read, evicted
+or otherwise changes its state.
 
 A private server records these events itself, by code that it loads. For an already running server, the kernel records
 them.
 
 A family's page_sites.toml lists builds by the SHA-256 of their executable segments, so that a name or a version cannot
-mislead. `bufferlab learn` adds others on this host (learnt.py). A build that is in neither cannot be traced: a probe at
-a wrong place would break the server.
+mislead. `bufferlab learn` adds builds on this host (learnt.py). A build that neither of them lists cannot be traced: a
+probe at a wrong place would break the server.
 """
 
 from __future__ import annotations
@@ -38,11 +39,14 @@ T = TypeVar("T")
 _FLAG = "--probe page-trace"
 _OF_THE_CORE = ("fields", "modes_if_in_pool")
 _OF_US = ("hash_index", "uncounted", "late", "inside")
-"""Entries of a site in page_sites.toml that are for Python only: the core does not get them."""
+"""Entries of a site in page_sites.toml that only Python uses; the core does not get them."""
 LEARNABLE: tuple[Flavour, ...] = ("postgres", "mysql", "mariadb")
 """The flavours whose builds `bufferlab learn` can learn."""
 WRITES = frozenset(("dirty", "write"))
-"""The kinds of sites that only code in the server records. No advice needs them, and probes by the kernel cost much."""
+"""The kinds of sites that only bufferlab's code inside a server records.
+
+The kernel's probes leave them out: they cost much, and no advice needs these kinds.
+"""
 _NO_SPOOL = {"path": "", "limit_bytes": 0}
 _PROCESSOR = "x86_64"
 """The processor architecture of all known builds, as `platform.machine` names it."""
@@ -50,12 +54,12 @@ _PROCESSOR = "x86_64"
 
 @dataclass(frozen=True)
 class PageSites:
-    """The probe sites in one build's binary, at which something happens to a page of the pool."""
+    """The probe sites in one build's binary, and how their records are read."""
 
     server: str
     """The server's name and version for messages."""
     settings: dict[str, Any]
-    """The entries `fields`, `modes_if_in_pool`, `site` and others of page_sites.toml."""
+    """The build's entries of page_sites.toml: `fields`, `modes_if_in_pool`, `site` and others."""
 
     @property
     def has_hash_index(self) -> bool:
@@ -89,7 +93,8 @@ class PageSites:
 
     def job(self, build: Build, spool: Mapping[str, Any]) -> str:
         """Return as JSON the core's settings with which the build records its accesses into `spool` itself."""
-        # "inside" gives another place for code in the server, if the kernel's place has too few bytes for a jump.
+        # If the place for the kernel's probe has too few bytes for a jump, "inside" gives another place for code in the
+        # server.
         placed = [{**site, **site.get("inside", {})} for site in self.settings["site"]]
         return json.dumps(self._asked(placed, build.binary, spool))
 
@@ -239,7 +244,8 @@ def recording(
     try:
         sites = require(table, build)
     except BufferlabError as error:
-        # When the plan was made, the server could be recorded. The build or the host has changed since.
+        # Raise the failure: when the plan was made, the server could be recorded, so the build or the host has changed
+        # since.
         if asked["required"]:
             raise
         sites = error.failure
@@ -253,8 +259,8 @@ def recording(
 def running(binary: Path) -> list[int]:
     """Return the PIDs of the processes that run this file, in any container.
 
-    Containers of one image see the image's files on different devices, but share the files and the kernel's probes in
-    them. So files are compared by inode, size and time, not by device (overlayfs.rst, "Inode properties").
+    Containers of one image see the image's files on different devices. But they share the files, and so the kernel's
+    probes in them. So files are compared by inode, size and time, not by device (overlayfs.rst, "Inode properties").
     """
     wanted = _identity(binary)
     found = []

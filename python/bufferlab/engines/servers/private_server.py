@@ -1,4 +1,4 @@
-"""Runs a private server as a context manager: it is ready inside the `with` block, and gone after it.
+"""Runs a private server as a context manager: the server is ready inside the `with` block, and has ended after it.
 
 The server listens only on a Unix socket in a folder that only its user may enter. A family implements the differences
 between servers. This module knows no data, no accounts and no workloads.
@@ -61,7 +61,7 @@ class PrivateServer:
     """The (uid, gid) that the server runs as, which will own `home`; None for bufferlab's user."""
     login: tuple[str, str]
     settings: Mapping[str, str]
-    """The variables with which the server starts, by the server's names."""
+    """The server variables, by name, with which the server starts."""
     connections: int = 1
     on_wait: OnWait = lambda what: None
     ready_seconds: float = READY_SECONDS
@@ -110,7 +110,7 @@ class PrivateServer:
         return self.family.connect(self.address, database, seconds=None if patient else CHANGE_SECONDS)
 
     def answers(self) -> bool:
-        """Return whether the started server accepts our login and statements; leave no connection open.
+        """Return whether the started server accepts bufferlab's login and statements; leave no connection open.
 
         Called repeatedly until it returns True. Raises EngineFailure if the server refuses the login.
         """
@@ -148,12 +148,12 @@ class PrivateServer:
             raise EngineFailure("engine", self._silence, str(self.log), _SILENT_HINT) from error
         if self._abandoned:
             return
-        # Usually the exception is not the cause: connections break because the server is gone.
+        # Usually the exception is not the cause: connections break because the server has ended.
         if code is not None and isinstance(error, Exception):
             raise self.family.failure("the server ended while it was used", code, self.log) from error
 
     def listen(self) -> None:
-        """Greet the server, and kill it if it does not answer, so that everything that waits for it ends.
+        """Check that the server answers, and kill it if not, so that everything that waits for it ends.
 
         Called from a second thread during one long statement: the statement's own connection does not show whether the
         server is slow or hung.
@@ -223,7 +223,8 @@ class PrivateServer:
     def _wait_until_it_answers(self) -> None:
         """Wait for the first answer.
 
-        Raise EngineFailure if the server ends before, refuses our login, or is killed because it takes too long.
+        Raise EngineFailure if the server ends before, refuses bufferlab's login, or is killed because it takes too
+        long.
         """
         deadline = time.monotonic() + self.ready_seconds
         while not self.answers():
@@ -271,7 +272,7 @@ class PrivateServer:
 
     def _kill(self) -> None:
         """Kill the server if it still runs, wait for its end, and remove its socket. May be called again."""
-        if self._process is not None:  # If we started no server, an existing socket belongs to another server.
+        if self._process is not None:  # If this object started no server, an existing socket belongs to another server.
             with suppress(ProcessLookupError):
                 self._process.kill()
             self._process.wait()

@@ -1,7 +1,7 @@
 """Code for restoring a user's dump that all families share: whether the server can do it, disk space, the dump file.
 
 bufferlab treats a dump as an untrusted program. So the server that restores it, and every later one on the restored
-data, runs without a network; and the dump's code runs as an account that has no rights outside its schema.
+data, runs without a network; and the dump's code runs as an account that has no privileges outside its schema.
 """
 
 from __future__ import annotations
@@ -20,7 +20,10 @@ from bufferlab.errors import SpecError
 from bufferlab.units import MIB, format_bytes
 
 LOADER_VERSION = 1
-"""The version of the restoring code. Raise it if that changes; data restored before are then not used again."""
+"""The version of the restoring code.
+
+Increase it if that code changes, so that data restored earlier are not used again.
+"""
 USER = "bufferlab_dump"
 """The account that restores the dump, and that owns its stored code."""
 _LEAST_FREE_BYTES = 256 * MIB

@@ -1,6 +1,7 @@
 """The part of a family for runs on a server that bufferlab did not start, in one schema that it owns and marks.
 
-It holds no connection and no state. hosts/running.py does the runs, hosts/preflight.py checks the server before them.
+The part holds no connection and no state. hosts/running.py does the runs, and hosts/preflight.py checks the server
+before them.
 """
 
 from __future__ import annotations
@@ -29,12 +30,12 @@ class Difference(NamedTuple):
 
 @dataclass(frozen=True)
 class Survey:
-    """The facts about a server that were read before runs, with the account of a URL."""
+    """The facts about a server that bufferlab reads before runs, through the account in the URL."""
 
     version: str
     """The version as the server reports it."""
     tls: str | None
-    """The TLS version and cipher of our connection; None if it is not encrypted."""
+    """The TLS version and cipher of bufferlab's connection; None if it is not encrypted."""
     variables: Mapping[str, str]
     """The text value of every server variable, by name."""
     page_bytes: int
@@ -42,17 +43,17 @@ class Survey:
     schema_bytes: int | None
     """The bytes of the URL's schema; None if it does not exist."""
     missing: Mapping[str, str]
-    """The rights that a run needs and the account lacks, each with the statement that grants it."""
+    """The privileges that a run needs and the account lacks, each with the statement that grants it."""
     read_only: str = ""
     """The reason why this account, or every account, may not write; "" if this account may."""
     unguarded: str = ""
-    """Why every client of the server may do everything; "" if the server requires a password and rights."""
+    """The reason why every client of the server may do everything; "" if the server checks passwords and privileges."""
     roles: tuple[str, ...] = ()
     """Sentences on the server's replication role: replica, primary, member of a cluster."""
     proxy: str = ""
-    """The proxy or pooler between us and the server; "" if none was recognised."""
+    """The proxy or pooler between bufferlab and the server; "" if none was recognised."""
     managed: str = ""
-    """The managed service that runs the server for its owner; "" if none was recognised."""
+    """The cloud service that runs the server, such as Amazon RDS; "" if none was recognised."""
     nulls: tuple[str, ...] = ()
     """Sentences on metrics that a run on this server will not have, each with the reason."""
     data_folder: str | None = None
@@ -67,14 +68,14 @@ class FamilyRun(ABC):
     needs: str
     """The hint that names the privileges which an account needs, with the placeholder {schema}."""
     clients_query: str
-    """The query for the number of connected clients, ours included: the last value of its only row."""
+    """The query for the number of connected clients, bufferlab's included: the last value of its only row."""
     version_query = "SELECT VERSION()"
     read_only: tuple[str, ...] = ()
     """The codes of the errors by which the server refuses writes of every account."""
     made_with: ClassVar[Mapping[str, tuple[str, str]]] = {}
     """For each knob that is fixed when a server is initialised, the variable that shows it, and words for a message."""
     core_words: ClassVar[Mapping[str, Any]] = {}
-    """Additional entries of the core's job: they name the steps that the core must not do on such a server."""
+    """Additional entries of the core's job, which forbid the core some steps on such a server."""
 
     @abstractmethod
     def survey(self, address: Address) -> Survey:
@@ -90,10 +91,12 @@ class FamilyRun(ABC):
 
     @abstractmethod
     def require_safe(self, address: Address) -> None:
-        """Raise EngineFailure if others may put code into the schema that would run with rights of our account.
+        """Raise EngineFailure if other accounts may put code into the schema that would run with the account's
+        privileges.
 
-        That is so if the account has more rights than the schema needs, and others may create functions or triggers
-        there, or if the account cannot see which accounts may do so. The schema must exist. Runs no code of the schema.
+        The check fails if bufferlab's account has more privileges than the schema needs, and either other accounts may
+        create functions or triggers there, or the account cannot see which accounts may. The schema must exist. Runs no
+        code of the schema.
         """
 
     @abstractmethod
@@ -116,7 +119,7 @@ class FamilyRun(ABC):
 
     @abstractmethod
     def claim(self, connection: Client, address: Address) -> None:
-        """Make the schema ours and empty: create it if it is missing, and drop the tables of an earlier load.
+        """Claim and empty the schema for bufferlab: create it if it is missing, and drop the tables of an earlier load.
 
         Before it drops anything, raises EngineFailure if the schema contains something that bufferlab did not create.
         Afterwards `mark` can be called.
@@ -136,10 +139,14 @@ class FamilyRun(ABC):
     # Only some families override the following methods.
 
     def make_sure_of(self, address: Address) -> None:  # noqa: B027 - most connections enter no schema.
-        """Create the schema if it is missing and connections need one. Must not touch its contents."""
+        """Create the schema if it is missing and the family's connections need one.
+
+        Must not touch an existing schema's contents.
+        """
 
     def busy(self, connection: Client, seconds: float) -> int | None:
-        """Return how many other clients sent a statement in the last `seconds` - 1: the server rounds to seconds.
+        """Return how many other clients sent a statement in the last `seconds` - 1 seconds: the server rounds to whole
+        seconds.
 
         Return None if the account may not see the work of others.
         """

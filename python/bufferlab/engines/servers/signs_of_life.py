@@ -1,7 +1,7 @@
 """Sends signs of life while a server works on one long statement, because a silent worker is treated as dead.
 
-A sign says only that the worker runs. `listen` asks whether the server runs too; without it a worker would wait for a
-hung server for ever.
+A sign of life is an event that only shows that the worker runs. `listen` checks whether the server runs too; without it
+a worker would wait for a hung server for ever.
 """
 
 from __future__ import annotations

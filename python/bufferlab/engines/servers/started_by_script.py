@@ -2,7 +2,8 @@
 
 A server of another Debian release runs by the dynamic loader that was fetched with it. But initdb starts the program
 `postgres` in its folder by its path, and the kernel would use this machine's loader. PostgreSQL finds its files
-relative to its program (port/path.c, find_my_exec and make_relative_path), so both folders have the same depth.
+relative to its program (port/path.c, find_my_exec and make_relative_path), so the second folder has the same depth as
+the first.
 """
 
 from __future__ import annotations

@@ -19,9 +19,9 @@ VARIABLE = "BUFFERLAB_SERVER_USER"
 _DEFAULT = "nobody"
 _ROOT_DIRECTORY = Path("/var/tmp/bufferlab-0")
 _NEEDED = {"CAP_CHOWN": 0, "CAP_DAC_OVERRIDE": 1, "CAP_KILL": 5, "CAP_SETGID": 6, "CAP_SETUID": 7}
-"""The capabilities, with their bits (capabilities(7)), that root needs to handle a server of another user.
+"""The capabilities, with their bits (capabilities(7)), that root needs for a server that runs as another user.
 
-It runs the server as that user, gives that user files, reads these files, and ends the server.
+With them root runs the server as that user, gives that user files, reads these files, and ends the server.
 """
 _STATUS = Path("/proc/self/status")
 _NOT_OURS = "a process of the server's user put it there: look what it is, and begin the sweep anew"
@@ -83,7 +83,7 @@ def default_root() -> Path | None:
             str(_ROOT_DIRECTORY),
             "remove it, or choose other places with BUFFERLAB_CACHE and --data-dir",
         )
-    # Whatever the umask, the server's user must be able to traverse the folder.
+    # Set the mode, because the umask may keep the server's user from traversing the folder.
     _ROOT_DIRECTORY.chmod(stat.S_IMODE(found.st_mode) | 0o111)
     return _ROOT_DIRECTORY
 
@@ -95,7 +95,7 @@ def give(path: Path, user: tuple[int, int] | None) -> None:
 
 
 def write_for(path: Path, text: str, user: tuple[int, int] | None) -> None:
-    """Rewrite a file that only `user` may read (None: our user), in a folder where `user` may have put something else.
+    """Replace a file that only `user` may read (None: this process's user), in a folder that `user` may have changed.
 
     Raises FileExistsError if `user` creates a file of that name at the same time.
     """
@@ -108,7 +108,7 @@ def write_for(path: Path, text: str, user: tuple[int, int] | None) -> None:
 
 
 def open_log(path: Path, user: tuple[int, int] | None) -> IO[bytes]:
-    """Open a log for appending, which only `user` may read (None: our user); it may exist already.
+    """Open a log for appending, which only `user` may read (None: this process's user); it may exist already.
 
     Raises EnvironmentLackingError for a path that is not a regular file, or is a file with a second name (hard link).
     """
@@ -150,7 +150,7 @@ def make_folder_for(path: Path, user: tuple[int, int] | None) -> None:
 def require_reachable(path: Path, user: tuple[int, int] | None, *, needs: int = _EXECUTE) -> None:
     """Raise EnvironmentLackingError unless `user` can traverse the parents of `path` and has `needs` (rwx bits) on it.
 
-    For None, our own user, nothing is checked.
+    Nothing is checked if `user` is None, which stands for this process's user.
     """
     if user is None:
         return

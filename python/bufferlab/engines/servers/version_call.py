@@ -1,7 +1,7 @@
-"""Asks a server's program for its version, and finds the program that a script starts.
+"""Runs a server's program to get its version, and finds the program that a script starts.
 
-A program may be anything: its time is limited to ten seconds, its output in size, and its children end with it.
-bufferlab's process asks each program only once. No database is started.
+A program is not trusted: it gets ten seconds, its output is limited in size, and its children are killed. A process of
+bufferlab runs each program only once. No database is started.
 """
 
 from __future__ import annotations
@@ -49,7 +49,8 @@ def what_it_says(binary: Path, libraries: Path | None, *arguments: str) -> str:
 
 
 def program_behind(binary: Path, *arguments: str) -> Path:
-    """Return the program itself; for a script, the program that answers if the script gets these arguments.
+    """Return `binary` if it is a program; for a script, return the program that answers if the script gets these
+    arguments.
 
     Raise EnvironmentLackingError for a script that answers itself, or whose program is not found within ten seconds.
     """
@@ -79,7 +80,7 @@ def _said(binary: Path, changed_ns: int, libraries: Path | None, arguments: tupl
             select.select([answer], [], [], 0 if has_ended else _NAP_SECONDS)
             piece = answer.read(_MOST_BYTES)
             if piece == b"" or (has_ended and piece is None):
-                # The program has ended, but a child of it may hold the pipe open for ever.
+                # The program has ended, but one of its children may keep the pipe open for ever.
                 break
             text += piece or b""
             if time.monotonic() > deadline_s:
@@ -92,7 +93,7 @@ def _said(binary: Path, changed_ns: int, libraries: Path | None, arguments: tupl
 def _behind(script: Path, changed_ns: int, arguments: tuple[str, ...]) -> Path | None:
     """Return the program that writes a script's answer; None if it is not found.
 
-    The script's output is a full pipe, so that the answering program blocks there and can be examined.
+    The script's output is a full pipe, so that the program that answers blocks when it writes, and can be examined.
     """
     reading, writing = os.pipe()
     with open(reading, "rb"):
@@ -163,7 +164,7 @@ def _group(leader: int) -> Iterator[int]:
 
 
 def _is_interpreter(program: Path, script: Path) -> bool:
-    """Return whether this program is the script's interpreter, so that the script itself answers."""
+    """Return whether this program is the script's interpreter, which means that the script itself answers."""
     with script.open("rb") as file:
         first = file.readline(4096)
     words = first.removeprefix(b"#!").split()

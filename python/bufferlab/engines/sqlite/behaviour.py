@@ -1,6 +1,6 @@
 """Drives the bundled SQLite through the native core. It has no measuring loop and no SQL.
 
-It reads the database header as sqlite.org/fileformat2.html (1.3) describes it.
+The database header is read as sqlite.org/fileformat2.html (1.3) describes it.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class SqliteBehaviour(Behaviour):
         self._cancelled = threading.Event()
 
     def find(self) -> Found:
-        """Return the version of the bundled SQLite; raise EnvironmentLackingError without the native core."""
+        """Return the version of the bundled SQLite; raise EnvironmentLackingError if the native core is missing."""
         core = native()
         return Found(core.sqlite_version(), core.core_version(), "bundled in bufferlab._native")
 
@@ -137,7 +137,7 @@ class SqliteBehaviour(Behaviour):
         )
 
     def cancel(self) -> None:
-        """Ask the core to stop at the next transaction, and a running check to stop at once."""
+        """Make the core stop at the next transaction, and a running check stop at once."""
         self._cancelled.set()
         native().cancel()
 

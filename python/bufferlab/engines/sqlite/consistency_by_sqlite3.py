@@ -1,8 +1,8 @@
 """Checks the data in a closed file with a second client, Python's sqlite3.
 
 The check shares no code with the client that loaded or changed the data. It checks the b-trees of the file first, for
-every workload, and then the workload's conditions (engines/workload_conditions.py). The check only reads: the database,
-and a log next to it, are left as they were.
+every workload, and then the workload's conditions (engines/workload_conditions.py). The check changes neither the
+database nor a log next to it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from bufferlab.engines.workload_conditions import NOT_OURS, check_some, conditio
 from bufferlab.errors import DataFileError
 from bufferlab.units import MIB
 
-# SQLite executes some 50 million instructions per second here, as measured, so this gives about 50 calls per second.
+# SQLite executed about 50 million instructions per second in a measurement, so this gives about 50 calls per second.
 _INSTRUCTIONS_PER_INTERRUPT = 1_000_000
 _ENTRIES = "wrong # of entries in index "
 
@@ -57,8 +57,8 @@ def check(
 def _trees(connection: sqlite3.Connection) -> dict[str, Any]:
     """Check that every b-tree is connected and in order, and that no page is lost or used twice.
 
-    It uses quick_check. PRAGMA integrity_check also looks up every row in every index, and took half as long again. A
-    workload to which its indexes matter checks them in a condition. Newer versions of SQLite also count an index's
+    It uses quick_check. PRAGMA integrity_check also looks up every row in every index, and took half as long again. If
+    indexes matter to a workload, one of its conditions checks them. Newer versions of SQLite also count an index's
     entries in quick_check (3.46 does, 3.40 does not). These messages are dropped, so that all versions judge alike.
     """
     messages = [str(message) for (message,) in connection.execute("PRAGMA quick_check")]
@@ -70,15 +70,16 @@ def _open(database: Path) -> sqlite3.Connection:
     if not database.is_file():
         raise DataFileError("there is no database file to check", str(database))
     # Without a log the file holds everything: immutable reads it without locks and leaves no other files. With a log,
-    # the log holds part of the data (a journal: what must be undone) and SQLite has to see it.
+    # SQLite has to read the log too: it holds part of the data or, as a journal, the pages that must be restored.
     mode = "mode=ro" if _has_log(database) else "mode=ro&immutable=1"
     return sqlite3.connect(f"{database.absolute().as_uri()}?{mode}", uri=True, isolation_level=None)
 
 
 def _read_ahead(database: Path, interrupt: Callable[[], None] | None) -> None:
-    """Read the file into the page cache: reading it in the order of its trees took some twenty times as long."""
+    """Read the whole file in order into the page cache: reading it in the order of its trees took some twenty times as
+    long."""
     piece = bytearray(MIB)
-    # Ignore read errors here: SQLite meets and reports them too.
+    # Ignore read errors here: SQLite finds and reports them too.
     with suppress(OSError), database.open("rb", buffering=0) as file:
         while file.readinto(piece):
             if interrupt is not None:
@@ -99,7 +100,7 @@ def _has_log(database: Path) -> bool:
 class _Interrupts:
     """The SQLite progress handler that calls `interrupt`.
 
-    It stores an exception, because SQLite learns only that it must stop.
+    It stores an exception that `interrupt` raises, because the handler can only make SQLite stop.
     """
 
     def __init__(self, interrupt: Callable[[], None] | None) -> None:

@@ -13,8 +13,8 @@ from bufferlab.units import KIB, MIB, TIB
 _KNOBS: tuple[Knob, ...] = (
     Knob.size("page_size", "bytes of a database page; in direct mode at least the device's logical block", default="4k",
               minimum=512, maximum=64 * KIB, power_of_two=True, decides_file=True),
-    # The minimum is min_frames of the smallest page: the tree paths of all cursors of one statement must fit. The
-    # maximum is what SQLite can count: 31 bits of frames of 512 B.
+    # The minimum is `min_frames` pages of the smallest size: the tree paths of all cursors of one statement must fit.
+    # The maximum is the largest number of frames that SQLite can count (31 bits), at 512 B each.
     Knob.size_or_share("pool_size", "bytes of page frames in the buffer pool; a share is of the loaded database",
                        default="20%", minimum=32 * KIB, maximum=TIB // 2),
     Knob.choice("io_mode", ("direct", "buffered"),

@@ -1,7 +1,7 @@
 """Copies a loaded database for a run: byte-identical, written to the device, and dropped from the page cache.
 
-The copy is a reflink if the file system can make one (ioctl_ficlone(2)), else a plain copy. Each sweep tries once
-whether reflinks work, so that it never mixes the two. Holes of sparse files stay holes (lseek(2), SEEK_DATA).
+The copy is a reflink if the file system can make one (ioctl_ficlone(2)), else a plain copy. Each sweep tests once
+whether reflinks work, so that it never mixes both methods. Holes of sparse files stay holes (lseek(2), SEEK_DATA).
 """
 
 from __future__ import annotations
@@ -65,14 +65,16 @@ def restore(source: Path, target: Path, method: Method, check: Callable[[], None
         else:
             _copy_file(path, copy, method, check, owner)
             copies.append(copy)
-    # Wait for the disk only after all files: to wait after each of a server's thousand files took seconds.
+    # Wait for the disk only after all files are copied, because waiting after each of a server's thousand files took
+    # seconds.
     for copy in copies:
         with copy.open("rb") as written:
             _wait_until_written(written.fileno())
             _drop(written.fileno())
     if not made:
         fsync(target)
-    # Change the owner of folders last. Before, the new owner could put something else in a path that is still used.
+    # Change the owner of folders last. If this were done earlier, the new owner could replace a path that is still
+    # used.
     for directory in reversed(made):
         if owner is not None:
             os.chown(directory, *owner)
@@ -105,9 +107,10 @@ def _wait_until_written(descriptor: int) -> None:
 
 
 def _drop(descriptor: int) -> None:
-    """Drop a file's pages that are on the device from the page cache, and start writing the others (fs/fadvise.c).
+    """Drop those pages of a file that are already on the device from the page cache, and start writing the others
+    (fs/fadvise.c).
 
-    Cached pages would save a buffered run its reads, and take memory from a run with direct I/O.
+    If they stayed cached, a buffered run would not have to read them, and a run with direct I/O would have less memory.
     """
     os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
 

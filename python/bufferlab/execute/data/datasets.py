@@ -81,7 +81,7 @@ class Dataset:
 def _loaded_where(dataset: Dataset, loaded: Mapping[str, Any]) -> tuple[int, str]:
     """Return how many bytes were loaded, and the place where they are.
 
-    Data loaded into an already running server are on that server (`place`); the cache has only a note about them.
+    Data loaded into an already running server are on that server (`place`); the cache only records that they exist.
     """
     if "place" in loaded:
         return dataset.allocated_bytes, str(loaded["place"])
@@ -166,7 +166,8 @@ class Datasets:
                         marked.remove_leftovers(self._root, self._restored_name(key))
 
     def _folder(self, key: str) -> Path:
-        """Return the database's folder: a permanent one, or a temporary one that its last user removes."""
+        """Return the database's folder: a permanent folder, or a temporary one that the last sweep to use it
+        removes."""
         kept = self._root / key
         return self._root / self._restored_name(key) if self._is_temporary and not kept.exists() else kept
 
@@ -174,7 +175,7 @@ class Datasets:
     def _restored_name(key: str) -> str:
         """Return the temporary folder's name.
 
-        By it `doctor` and `cache prune` recognise folders of killed processes.
+        By this name `doctor` and `cache prune` recognise folders of killed processes.
         """
         return f"{marked.TEMPORARY}{key}-restored"
 
@@ -243,7 +244,8 @@ class Datasets:
         return None if found.sha256 == dataset.sha256 else difference(stored.get("files", {}), found.parts)
 
     def _add_shape(self, dataset: Dataset, manifest: dict[str, Any]) -> Dataset:
-        """Count the trees of a database whose manifest lacks them (an early bufferlab loaded it), and store them."""
+        """Count the trees of a database that an early version of bufferlab loaded, whose manifest lacks them, and store
+        them."""
         folder = dataset.database.parent
         with self._temporary(dataset.data_key) as temporary:
             shape = self._shape(dataset.database, temporary / "worker.log")

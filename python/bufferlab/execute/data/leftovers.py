@@ -1,7 +1,7 @@
 """Lists and removes databases and servers that bufferlab keeps, and folders that killed processes left behind.
 
-Only folders with bufferlab's mark are removed, and only if no process uses them. While a sweep works, a note in the
-cache names its directories. The note of a killed sweep stays, and shows where to look for its folders.
+Only folders with bufferlab's mark are removed, and only if no process uses them. While a sweep runs, a small file in
+the cache (a note) names its directories. The note of a killed sweep stays, and shows where to look for its folders.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ def left_over(*directories: Path) -> list[Leftover]:
 
 
 def unused(days: int) -> list[Leftover]:
-    """Return the kept folders that are not in use and were not used for that many days."""
+    """Return the kept folders that are not in use and were not used for `days` days."""
     before_s = time.time() - days * _DAY_S
     return [entry for entry in kept() if not entry.in_use and entry.last_used_s < before_s]
 
@@ -173,7 +173,7 @@ def loaders_kept_out(data: Path, key: str) -> Iterator[bool]:
 
 
 def _caches() -> list[Path]:
-    """Return the user's cache, and the cache that servers can reach. For root these are two folders."""
+    """Return the user's cache, and the cache that servers can reach. If root runs bufferlab, these are two folders."""
     return list(dict.fromkeys(path.resolve() for path in (cache_root(), servers_root().parent)))
 
 

@@ -34,7 +34,7 @@ class Fingerprint:
 
 
 def entries(directory: Path) -> Iterator[Path]:
-    """Yield everything below a directory, parents first, sorted by name so that the order is the same everywhere.
+    """Yield everything below a directory, parents first, sorted by name, so that the order is the same on every host.
 
     Raises DataFileError for anything but plain files and directories.
     """

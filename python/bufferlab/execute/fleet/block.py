@@ -1,6 +1,6 @@
 """The process that does one block on a node: it calls `run_sweep` and reports events to its parent, like a worker.
 
-The process ends when its standard input does, and the kernel kills it when its parent ends, so that nothing outlives a
+The process ends when its standard input is closed, and the kernel kills it when its parent ends. So nothing outlives a
 node. It does not use Ray. Its children get none of Ray's variables, one of which is the cluster's token.
 """
 

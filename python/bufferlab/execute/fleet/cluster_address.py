@@ -55,7 +55,8 @@ _IN_CLEAR = Problem(
 def parse_address(text: str) -> tuple[str, int]:
     """Return host and port of a cluster's head.
 
-    Raises SpecError for any other text, even if Ray accepts it: "auto" finds any cluster here, "local" starts one.
+    Raises SpecError for any other text, even for "auto" (any cluster on this host) and "local" (a new cluster), which
+    Ray accepts.
 
     >>> parse_address("10.0.0.1:6379"), parse_address("[::1]:6379")
     (('10.0.0.1', 6379), ('::1', 6379))
@@ -130,7 +131,7 @@ def require_somebody(host: str, port: int, seconds: float = _CONNECT_S) -> None:
 
 
 def require_token_asked_for(address: str, seconds: float = _ANSWER_S) -> None:
-    """Refuse a cluster that rejects our token, and one that works without a token, or may do so.
+    """Refuse a cluster that rejects bufferlab's token, and one that works without a token, or may do so.
 
     Queries it with and without the token at the same time, and waits at most `seconds`. Raises EnvironmentLackingError.
     """
@@ -164,7 +165,10 @@ def require_token_asked_for(address: str, seconds: float = _ANSWER_S) -> None:
 
 
 def _question(address: str, environ: Mapping[str, str]) -> subprocess.Popen[bytes]:
-    """Start a process that asks a cluster's head for its health. The kernel kills it when this process ends."""
+    """Start a process that requests a health report from a cluster's head.
+
+    The kernel kills it when this process ends.
+    """
     asked = [sys.executable, "-P", "-W", "ignore", "-m", "ray.scripts.scripts", "health-check", f"--address={address}"]
     return subprocess.Popen(
         launched(asked),
@@ -177,7 +181,8 @@ def _question(address: str, environ: Mapping[str, str]) -> subprocess.Popen[byte
 
 
 def _answer(question: subprocess.Popen[bytes], deadline_s: float) -> int | None:
-    """Return the exit code of a query process: 0 for yes, more for no; None if it did not answer, or was killed."""
+    """Return the exit code of a query process: 0 if the head answered, more if it refused; None if it got no answer, or
+    was killed."""
     try:
         code = question.wait(timeout=max(0.0, deadline_s - time.monotonic()))
     except subprocess.TimeoutExpired:

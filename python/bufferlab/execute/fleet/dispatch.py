@@ -1,6 +1,6 @@
 """Does the blocks of a sweep on a cluster: gives each idle node a block, reads reports, and retries failed blocks.
 
-It does not use Ray: it calls a `Cluster`. It runs in the courier's process, whose parent shows the reports.
+It does not use Ray directly: it calls a `Cluster`. It runs in the courier process, whose parent shows the reports.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from bufferlab.texts import printable
 from bufferlab.units import format_duration
 
 _NO_MATTER = ("python",)
-"""The components whose versions may differ between nodes, as in `merge`."""
+"""The components whose versions may differ between nodes, because no number depends on them (as in `merge`)."""
 _SHOWN_S = 0.5
 
 
@@ -109,10 +109,10 @@ class Gather:
     _keys: list[str] = field(default_factory=list)
 
     def do(self) -> dict[str, Any]:
-        """Do the blocks. Return how that ended ("whole", "missing" or "interrupted"), and the missing blocks.
+        """Do the blocks. Return how the work ended ("whole", "missing" or "interrupted"), and the missing blocks.
 
         Raises EnvironmentLackingError if a node differs from another or cannot do the experiment, if the head is gone,
-        and if our disk cannot store the received data. Before it raises, it asks the tasks to end.
+        and if this host's disk cannot store the received data. Before it raises, it asks the tasks to end.
         """
         rounds = Rounds(self._to_do())
         if rounds.missing:
@@ -185,7 +185,10 @@ class Gather:
             self._warn(replace(problem, what=f"a node that came is left out: {problem.what}"))
 
     def _admit(self, nodes: Sequence[Node]) -> list[Problem]:
-        """Admit nodes whose versions and data equal this host's and each other's; return a problem for each other."""
+        """Admit nodes whose versions and data equal this host's and each other's.
+
+        Return a problem for each node that differs.
+        """
         order = {"experiment": to_toml(self.gathering.experiment), "options": self.gathering.told_options}
         problems = []
         for node, told in zip(nodes, self.cluster.facts(nodes, order), strict=True):
@@ -221,7 +224,7 @@ class Gather:
     # --- Blocks --------------------------------------------------------------------------------------
 
     def _begin(self, rounds: Rounds) -> None:
-        """Give each idle node a waiting block, if there is one for it."""
+        """Give each idle node a waiting block, if there is a block that it may do."""
         busy = {running.node.node_id for running in self._running}
         for node in [node for node in self._nodes.values() if node.node_id not in busy]:
             block = rounds.begin(node, list(self._nodes.values()))

@@ -157,7 +157,8 @@ def _not_connected(gathering: Gathering, outcome: Outcome, hint: str) -> Bufferl
     A folder that has received nothing is removed, because it has no run to continue.
     """
     failure, more = outcome.failure or Failure("the courier ended without a word"), _more(outcome)
-    said_how = gathering.resume_command in (failure.hint or "")  # Only an error of writing to our disk has it.
+    # Only an error of writing to this host's disk has this hint.
+    said_how = gathering.resume_command in (failure.hint or "")
     # If another host began a block anew, the runs of its first host are in superseded/.
     places = [*(gathering.part(block) for block in gathering.blocks), gathering.path / SUPERSEDED]
     is_begun = said_how or any(place.exists() for place in places)

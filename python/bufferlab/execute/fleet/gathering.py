@@ -1,7 +1,7 @@
 """The folder that collects the runs of a sweep on a cluster: one sweep folder for each block, until all are merged.
 
 receiver.py stores there the data that nodes send. Each block is checked like an untrusted folder: when its task has
-ended, and again when all blocks are merged. If another host begins a block anew, the earlier runs move to superseded/,
+ended, and again when all blocks are merged. If another host starts a block again, the earlier runs move to superseded/,
 so that nothing is counted twice.
 """
 
@@ -223,7 +223,8 @@ class Gathering:
             with self.writing("the sweep's folder"):
                 parts[0].rename(final)
                 sync_folder(out)
-            self.remove()  # At once: after a kill here, --resume of this folder would measure the block again.
+            # Remove it at once: if this process is killed first, --resume of the folder would measure the block again.
+            self.remove()
             return open_sweep(final), problems
         if before := _merged_before(parts, taken):
             merged, problems = before, _lacking(parts)
@@ -266,7 +267,7 @@ def _lacking(parts: Sequence[Path]) -> list[Problem]:
 
 
 def _merged_before(parts: Sequence[Path], taken: Sequence[Path]) -> SweepFolder | None:
-    """Return the folder in `taken` that has exactly the runs of the parts; None without one.
+    """Return the folder in `taken` that has exactly the runs of the parts; None if there is none.
 
     A command that was killed after its merge has left such a folder.
     """

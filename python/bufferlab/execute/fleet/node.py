@@ -1,7 +1,8 @@
 """The code on a node, inside a Ray task: it returns the node's facts, does a block, and sends its runs home.
 
-"Home" is the host of the command. A separate process (block.py) does the block itself. This code reads that process's
-events, looks for runs that it has published, and yields them in pieces. It does not import Ray.
+"Home" is the host on which the user gave the command. A separate process (block.py) does the block itself. This code
+reads that process's events, looks for the runs that it has published, and yields them in pieces. It does not import
+Ray.
 """
 
 from __future__ import annotations
@@ -35,8 +36,8 @@ _MOST_TEXT = 2000
 Order = Mapping[str, Any]
 """The order for a block: sweep_id, experiment (TOML), block, options, device_wait_s.
 
-If the block has earlier runs, also the host that did them (None for no runs), the names of all (known), and of the
-successful ones (done).
+It also has the host that did the block's earlier runs (None if there are none), the names of all these runs (known),
+and the names of the successful ones (done).
 """
 
 
@@ -144,11 +145,11 @@ class _BlockDone:
             thread.join()
 
     def _continued(self) -> Path | None:
-        """Return the sweep folder to continue; None without one. Remove a folder that cannot be continued.
+        """Return the sweep folder to continue; None if there is none. Remove a folder that cannot be continued.
 
-        It must be from this boot of this host, and must have all runs that home has from this boot. A folder from
-        before a reboot, or of another host that shares the cache, is not continued: a block is the work of one boot of
-        one host.
+        The folder must be from this boot of this host, and must have all runs that the home host has received from this
+        boot. A folder from before a reboot, or of another host that shares the cache, is not continued: a block is the
+        work of one boot of one host.
         """
         folder = self._folder()
         if (

@@ -1,8 +1,8 @@
 """Receives the parcels that a node sends for one block, checks each, and moves it into the block's folder.
 
-A node may be another program, or damaged. So its items must come in the order in which our nodes send them, its files
-have a size limit, and they are opened like those of an untrusted folder. A holder of the cluster's token could do
-worse: Ray runs any code that he sends.
+A node may run another program, or be damaged. So its items must come in the order in which genuine nodes send them, and
+its files have a size limit and are opened like those of an untrusted folder. This does not stop users who have the
+cluster's token, because Ray runs any code that they send.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ from bufferlab.results.store import OTHER_POOLS_FILE, RunRecord, SweepFolder, ex
 
 _SPARE_BYTES = 1 << 20
 _RUNS_PER_CELL = 4
-"""The maximum number of runs of one point that a task may send: its own, and those of killed tasks."""
+"""The maximum number of runs of one point that a task may send: its own runs, and those of killed tasks that it
+continues."""
 
 
 @dataclass
@@ -45,7 +46,10 @@ class Receiver:
     _runs: int = 0
 
     def begun(self, *, resumed: bool) -> None:
-        """Record that a node begins: the received runs stay if it continues them, and are set aside otherwise.
+        """Record that a node begins the block.
+
+        Runs received before stay if the node continues them; otherwise they are set aside.
+
 
         Raises DataFileError for a second beginning.
         """
@@ -58,8 +62,8 @@ class Receiver:
     def take(self, item: Item) -> RunRecord | None:
         """Process a parcel's header or a piece. Return the run that is now complete, after checking it; else None.
 
-        Raises DataFileError for an item that no genuine node would send, and EnvironmentLackingError if our disk cannot
-        store it. In both cases `close` removes the parcel.
+        Raises DataFileError for an item that no genuine node would send, and EnvironmentLackingError if this host's
+        disk cannot store it. In both cases `close` removes the parcel.
         """
         with self.gathering.writing("what the nodes send"):
             if not self._has_begun:
@@ -140,7 +144,7 @@ class Receiver:
     def _opened(self, folder: Path) -> SweepFolder:
         try:
             return open_sweep(folder)
-        except EnvironmentLackingError as error:  # The error concerns a received file, and not our disk.
+        except EnvironmentLackingError as error:  # The error concerns a received file, not the disk.
             raise DataFileError(error.what, self.where, COPY_HINT) from error
 
     def _keep_run(self, arriving: Arriving) -> RunRecord | None:
@@ -148,7 +152,8 @@ class Receiver:
         named = arriving.folder.rename(arriving.folder.with_name(run_id))
         told = read_json(named / "run.json", COPY_HINT).get("files") if "run.json" in arriving.header["files"] else None
         if not isinstance(told, dict) or {"run.json", *told} != {*arriving.header["files"]}:
-            self._refuse("other files than run.json names")  # Readers of the folder would ignore other files.
+            # Readers of the folder would ignore further files.
+            self._refuse("other files than run.json names")
         record = open_run(named, registry())
         if (record.run.point.index, record.run.block) not in cells_of(read_json(part / "plan.json")):
             self._refuse("a run that is not of its block")

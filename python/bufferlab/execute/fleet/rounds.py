@@ -56,7 +56,7 @@ class Rounds:
         return sorted(block.number for block in (*self._waiting, *self._begun.values(), *self._given_up))
 
     def begin(self, node: Node, alive: Collection[Node]) -> int | None:
-        """Return the block that an idle node does next, and mark it as begun; None if none is for this node.
+        """Return the block that an idle node does next, and mark it as begun; None if none is left for this node.
 
         While no block is being done, one of the `alive` nodes gets a block if any block waits.
         """
@@ -93,8 +93,8 @@ class Rounds:
 def _suits(block: _Block, node: Node, alive: Collection[Node]) -> bool:
     """Return whether an idle node may do a waiting block.
 
-    If the host of the block's runs has a node, it continues them, once. Then come nodes on which the block has not
-    failed, if there are any.
+    If the host that did the block's earlier runs has a node, this node continues them, but only once. Otherwise nodes
+    on which the block has not failed are preferred.
     """
     at_home = block.host is not None and any(other.host == block.host for other in alive)
     if at_home and block.tries < MOST_TRIES - 1:

@@ -1,6 +1,6 @@
 """Locks a device for one sweep: the load of a second sweep would disturb the first.
 
-Advisory (flock), per host and user.
+The lock is advisory (flock), and separate for each host and user.
 
 A second sweep is refused at once, or waits for as long as its user allows.
 
@@ -49,7 +49,7 @@ def device_lock(directory: Path, *, share: bool, patience: Patience = NONE) -> I
     names = device_names(directory)
     deadline = time.monotonic() + patience.seconds
     with ExitStack() as stack:
-        # All sweeps lock in the same order, so that no two of them each hold a device that the other waits for.
+        # All sweeps lock devices in the same order, so that no deadlock occurs.
         for name in sorted({*names}):
             stack.enter_context(_locked(name, directory, deadline, share=share, patience=patience))
         yield names[0]

@@ -24,12 +24,13 @@ SCRATCH = ".bufferlab-work"
 ROOM = "fleet"
 """The name of the cache folder in which a cluster node does its blocks."""
 LOCK_SECONDS = 60.0
-"""Longer, in seconds, than any bufferlab process locks a directory.
+"""A time limit in seconds, longer than any bufferlab process locks a directory.
 
 Removing the copies of a killed sweep takes longest.
 """
 GLANCE_SECONDS = 0.2
-"""Longer, in seconds, than a report locks a sweep folder to see whether a sweep uses it (`SweepFolder.is_running`)."""
+"""A time limit in seconds, longer than a report locks a sweep folder to find out whether a sweep uses it
+(`SweepFolder.is_running`)."""
 _MEMORY_FILE_SYSTEMS = ("tmpfs", "ramfs")
 _SPARE_BYTES = 1 << 20
 
@@ -110,7 +111,7 @@ def filesystem_of(path: Path) -> str:
     text = str(path.resolve())
     for mount in mounts():
         inside = text == mount.point or text.startswith(mount.point.rstrip("/") + "/")
-        # The device number of a subvolume differs from its mount's; then the longest mount point decides.
+        # A subvolume's device number differs from that of its mount. In that case the longest mount point decides.
         rank = len(mount.point) + (1_000_000 if mount.device == wanted else 0)
         if inside and rank > best:
             best, found = rank, mount.kind
@@ -164,7 +165,8 @@ def clean_temporaries(out: Path) -> None:
 
 
 def _require_own(folder: Path) -> None:
-    """Refuse a symbolic link, which would lead root into another user's folder, and a folder that others may change.
+    """Refuse a symbolic link, which could lead root into another user's folder, and a folder that other users may
+    change.
 
     Raises EnvironmentLackingError.
     """

@@ -131,9 +131,9 @@ def _stored(found: Scatter | None) -> dict[str, Any] | None:
 
 
 def _stays(path: Path, new: Mapping[str, Any]) -> str | None:
-    """Return why the stored floor stays: its windows have more transactions than those of the new one.
+    """Return why the stored floor is not replaced: its windows have more transactions than those of the new one.
 
-    Return None if they have not, if it is old or of other versions, or if no floor is stored.
+    Return None if they have not, if the stored floor is old or of other versions, or if there is none.
     """
     old = _read(path) if path.exists() else None
     if old is None or old["versions"] != new["versions"]:

@@ -53,7 +53,7 @@ def _frame(chunk: np.ndarray[Any, Any], start_ns: int) -> pl.DataFrame:
         return pl.Series(name, values.astype(np.int64) if values.dtype.kind == "u" else values)
 
     def words(name: str) -> pl.Series:
-        """Return a column with few distinct texts and many rows. Each text is decoded only once."""
+        """Return a column of many rows with few distinct texts. Each distinct text is decoded only once."""
         texts, places = np.unique(chunk[name], return_inverse=True)
         return pl.Series(name, [text.decode("utf-8", "replace") or None for text in texts], dtype=pl.String)[places]
 

@@ -17,7 +17,7 @@ class EndedRun:
 
     engine: str
     result: Mapping[str, Any] | None
-    """The core's answer; None without one."""
+    """The core's answer; None if there is none."""
     home: Path
     """The run's folder, into which the core wrote its records."""
     database: Path
@@ -29,7 +29,7 @@ class EndedRun:
 
 
 class AskedProbe(Protocol):
-    """A probe that the user requests on the command line, besides those that every run has."""
+    """A probe that the user requests on the command line, in addition to those that every run has."""
 
     name: ClassVar[str]
     """The probe's name in a job, in the core's answer and in run.json."""

@@ -54,7 +54,7 @@ class PageTraceAsked:
     """The most bytes of the file of accesses; None for a limit by the host's free space (`_limit_here`)."""
     keeps: KeepTraces = "one"
     by_name: bool = True
-    """Whether the user requested the trace, so that a run whose accesses cannot be recorded must fail."""
+    """Whether the user requested the trace explicitly, so that a run whose accesses cannot be recorded must fail."""
 
     def job(self, home: Path) -> dict[str, Any]:
         """Return the probe's part of a run's job: a file for the records, and its size limit."""
@@ -64,8 +64,8 @@ class PageTraceAsked:
     def require(self, engine: str, job: Mapping[str, Any]) -> None:
         """Refuse, before anything starts, settings whose accesses cannot be recorded, and a limit that is too large.
 
-        A trace by default is not refused for its settings: each run records why it has none. Raises SpecError or
-        EnvironmentLackingError.
+        A default trace is not refused because of settings: each run stores the reason why it has no trace. Raises
+        SpecError or EnvironmentLackingError.
         """
         try:
             engines.behaviour(engine).require_page_trace(job["knobs"])
@@ -120,7 +120,7 @@ class PageTraceAsked:
     def _kept(
         self, run: EndedRun, told: Mapping[str, Any], spool: Path, stored: dict[str, Any]
     ) -> tuple[PageTrace, Path | None]:
-        """Compare complete records with the engine's counts; write the table if this run's trace is to be kept."""
+        """Compare complete records with the engine's counts; write the table if this run's trace should be kept."""
         records: _Records = np.memmap(spool, _record(), "r")
         stored["start_ns"] = int(records["t_ns"][0])
         stored["counts"] = _counts(records, told, run)
@@ -220,9 +220,10 @@ def _counts(records: _Records, told: Mapping[str, Any], run: EndedRun) -> list[d
 
 
 def _counters_ns(told: Mapping[str, Any]) -> tuple[int, int]:
-    """Return when the counters of the window's begin were requested, and when those of its end had been read.
+    """Return two times: when the counters at the window's beginning were requested, and when those at its end had been
+    read.
 
-    An engine in our own process does no work meanwhile: its counters are exactly those of the window.
+    An engine inside bufferlab's own process does no work meanwhile, so its counters are exactly those of the window.
     """
     if told.get("recorder", "engine") == "engine":
         return told["window_start_ns"], told["window_end_ns"]
@@ -265,7 +266,8 @@ def _off(counts: Sequence[Mapping[str, Any]], late: tuple[int, int]) -> Failure 
     for one in counts:
         recorded, counted = one["recorded"], one["counted"]
         if one["kind"] == WRITTEN[0]:
-            # Background processes publish their writes late. A prediction compares its writes with the count.
+            # Background processes publish their writes late, so a difference does not fail this check. A prediction
+            # compares its writes with the engine's count.
             continue
         if one["kind"].startswith("get") and not counted and reads:
             continue

@@ -1,7 +1,7 @@
 """Decides which page trace the runs of a sweep have: one that the user requests, the one in plan.json, or the default.
 
 By default a run has a trace if the engine can record one. It has none if the experiment is about times and the cost of
-a trace on that server was never measured. The sweep then says in a sentence why its runs have none.
+a trace on that server was never measured. The sweep then prints why its runs have no traces.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ DEFAULT_KEEP: KeepTraces = "one"
 
 @dataclass(frozen=True)
 class TraceWish:
-    """The user's options for page traces. Without any, the defaults apply."""
+    """The user's options for page traces. If the user gives none, the defaults apply."""
 
     by_name: bool = False
     """Whether the user requests traces: a run that cannot be recorded must then fail."""
@@ -62,7 +62,7 @@ def planned(wish: TraceWish, plan: Plan, stored: Mapping[str, Any] | None) -> Pl
     if stored is None:
         return _new(wish, plan)
     before = StoredPlan.model_validate(stored).page_trace
-    if before is None:  # An earlier version began the sweep: then each command had to request traces.
+    if before is None:  # An earlier version began the sweep; in that version each command had to request traces.
         return PlannedTraces(recorder="inside" if wish.by_name else None, keep=wish.keep or "all", by_name=wish.by_name)
     if before.recorder == "uprobes":
         what = "the kernel recorded this sweep's page accesses, which only an earlier version lets it do"

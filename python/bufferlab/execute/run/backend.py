@@ -1,4 +1,7 @@
-"""Defines a backend, which fills a run, and does one run with it. An engine's backend measures, a model's predicts.
+"""Defines a backend, which fills a run, and does one run with it.
+
+The backend of an engine measures the run; the backend of a model predicts it.
+
 
 The steps around a run are the same for both. Each run is published; a failed run is published with its failure.
 """

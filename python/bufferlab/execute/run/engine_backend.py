@@ -40,7 +40,7 @@ COPYING, STARTING, WARMING_UP, MEASURING = "copying", "starting", "warming up", 
 _SERVER = "server"
 """The folder, next to a run's database, for its server's socket, logs and PID file."""
 _ESTIMATED_APART = {"preparing", COPYING, WARMING_UP, "checking"}
-"""The stages, besides windows, that the estimate treats separately."""
+"""The stages, other than windows, for which the estimate has separate times."""
 _STAGES = {"warm_up": WARMING_UP, "measure": MEASURING, "closing": "closing"}
 
 
@@ -58,9 +58,10 @@ class SweepContext:
     stop: StopRequest
     rates: KnownRates
     owner: Owner | None = None
-    """The user that the server runs as, who gets the copies of the database; None if they stay ours."""
+    """The user that the server runs as, who then owns the copies of the database; None if they belong to bufferlab's
+    user."""
     probes: tuple[AskedProbe, ...] = ()
-    """The probes that the user requested, besides those that every run has."""
+    """The probes that the user requested, in addition to those of every run."""
 
     def worker(self, home: Path) -> Worker:
         """Return a new worker for the jobs of a run, with its log in the folder `home`."""
@@ -303,8 +304,8 @@ class _OneRun:
 def _seed(context: SweepContext, planned: PlannedRun) -> int:
     """Return the block's seed, so that the points of a block are paired; a fresh seed if runs read data in place.
 
-    A run on data in place must read other places than earlier runs did. A cache below this host (a hypervisor's) may
-    still hold the earlier ones, and cannot be dropped from here.
+    A run that reads data in place must read other parts of it than earlier runs. A cache below this host (such as a
+    hypervisor's) may still hold the earlier parts, and cannot be dropped from here.
     """
     return secrets.randbits(53) if context.engine.data_is_read_only else planned.seed
 
@@ -317,7 +318,7 @@ def _stage(event: Event) -> str:
 def _settings(point: GridPoint, result: dict[str, Any]) -> dict[str, StoredSetting]:
     """Return the settings of run.json: each as planned, with the value that the engine read back and its note on it.
 
-    A reported value that belongs to no setting of the point is stored under the engine's name.
+    If the engine reports a value that belongs to no setting of the point, store it under the engine's name for it.
     """
     told, settings = dict(result["actual"]), point.stored()
     for name, setting in settings.items():
@@ -328,7 +329,7 @@ def _settings(point: GridPoint, result: dict[str, Any]) -> dict[str, StoredSetti
 
 
 def _warm_up(told: dict[str, Any], settle: int) -> WarmUp | None:
-    """Return the warm-up's gate, seconds and transactions, which every engine reports, and the rest as `detail`.
+    """Return the warm-up: its gate, seconds and transactions, which every engine reports, and other values as `detail`.
 
     `settle` are the transactions that the gate waited for, so that updated rows have moved; 0 if it did not. Return
     None if the warm-up was interrupted.
@@ -357,7 +358,7 @@ def _engine_status(events: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _log_ends(home: Path) -> str:
-    """Return the last 64 KiB of every log of a run's server; "" without logs."""
+    """Return the last 64 KiB of every log of a run's server; "" if there are none."""
     found = ""
     for path in sorted([*(home / _SERVER).glob("*.log"), *(home / _SERVER).glob("*.err")]):
         if text := tail(path, None):

@@ -26,8 +26,8 @@ ROUNDED = "rounded by the server"
 _ROUNDING_RATIO = 0.02
 #: The seconds by which a window may exceed its requested duration, because a transaction that has begun ends first.
 _OVERRUN_SECONDS = 5.0
-#: The fraction of its transactions that a window may lack. Leaving out so few changes counts per transaction by less
-#: than two whole windows of one setting differ (0.85 %, stats/known_scatter.toml).
+#: The fraction of its transactions that a window may lack. If so few are missing, counts per transaction change less
+#: than they differ between two complete windows of one setting (0.85 %, stats/known_scatter.toml).
 _LACKING_SHARE = 0.01
 _RAN_THROUGH = "window_ran_through"
 
@@ -80,7 +80,8 @@ def _row(name: str, passed: bool, detail: str) -> IntegrityRow:
 
 
 def started_with(result: Mapping[str, Any], dataset: Dataset, method: Method, *, in_place: bool) -> IntegrityRow:
-    """Return the row on the data that the run began with; for a running server's schema, with the engine's sentence."""
+    """Return the row on the data with which the run began; for the schema of a running server, with the engine's own
+    sentence."""
     if "start" in result:
         return IntegrityRow(name="same_start", status="not_applicable", detail=result["start"])
     known = f"SHA-256 {dataset.sha256[:16]} verified before the sweep" if dataset.sha256 else "its contents its owner's"
@@ -95,7 +96,7 @@ def _no_confounds(found: Sequence[str]) -> IntegrityRow:
 
 
 def _foreign_server(caveats: Sequence[str]) -> IntegrityRow:
-    """Return the row on conditions that no check can test on a server which bufferlab did not start."""
+    """Return the row on conditions that no check can test on a server that bufferlab did not start."""
     return IntegrityRow(name=FOREIGN_SERVER, status="not_applicable", detail="; ".join(caveats))
 
 
@@ -103,7 +104,7 @@ def warnings(rows: Sequence[IntegrityRow]) -> list[str]:
     """Return the warnings in these rows, which are shown at once although the run may be used."""
     details = {row.name: row.detail.split("; ") for row in rows}
     failed = any(row.name == "no_confounds" and row.status == "failed" for row in rows)
-    # An engine that reports confounds includes its rounding among them.
+    # If an engine reports confounds, these include rounded settings.
     if failed:
         return details["no_confounds"]
     return [part for part in details.get("settings_applied", []) if ROUNDED in part]

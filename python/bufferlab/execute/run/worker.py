@@ -1,9 +1,9 @@
 """The worker process of a run, and the common code of all processes that work for a parent process.
 
 Such a process does one job after another, sends events, and ends each job with a result. An error ends the process. It
-never outlives its parent: it ends when standard input does, and the kernel kills it at its parent's death. The worker
-has its engine do the job, and stops the engine on request. The worker publishes and decides nothing. The parent's side
-is supervise.py.
+never outlives its parent: it ends when its standard input is closed, and the kernel kills it when its parent dies. The
+worker lets its engine do the job, and stops the engine on request. The worker publishes and decides nothing. The
+parent's side is supervise.py.
 
 Few modules are imported at the top: imports take seconds, and a process whose parent has died must not stay so long.
 """
@@ -35,11 +35,15 @@ Tell = Callable[[str], None]
 
 
 def main(engine: str | None = None) -> int:
-    """Do the jobs on standard input. Return 1 after an error, or if the parent has died; the end of input exits with 0.
+    """Do the jobs that come on standard input.
+
+    Return 1 after an error, or if the parent has died. At the end of the input the process exits with 0.
+
 
     `engine` is the engine of the jobs; it is imported while the process waits for the first job.
     """
-    # Block them in every thread, so that the thread that waits for these signals gets them, however busy the core is.
+    # Block these signals in every thread, so that the thread that waits for them gets them even if the Rust core is
+    # busy.
     signal.pthread_sigmask(signal.SIG_BLOCK, _STOP_SIGNALS)
     return serve(_do, partial(_prepare, engine) if engine else lambda: None)
 
@@ -154,7 +158,10 @@ def _take_stdout() -> Any:
 
 
 def _hear_parent(jobs: SimpleQueue[bytes], idle: threading.Event) -> None:
-    """Pass on the lines of standard input. Its end, which comes however the parent ends, ends this process.
+    """Pass on the lines of standard input.
+
+    When the parent ends in any way, standard input ends, and this process exits.
+
 
     The exit code is 0 if a job was done and none is running (`idle`), else 1.
     """

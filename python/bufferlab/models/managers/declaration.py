@@ -1,6 +1,6 @@
-"""The declaration of a buffer manager's model: the servers that it covers, and their settings that it has.
+"""The declaration of a buffer manager's model: which servers the model covers, and which of their settings it knows.
 
-Pure data and small functions. The model itself is in Rust (crates/bufferlab-sim), which knows it by name.
+This file has only data and small functions. The model itself is in Rust (crates/bufferlab-sim), under the same name.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Pool:
 
     frames: int
     values: Mapping[str, int]
-    """Setting, by the engine's name -> value; the default if it was left to the server."""
+    """Setting, by the engine's name -> value; the server's default if the setting was not set."""
     writing: Mapping[str, Native] = field(default_factory=dict)
     """The settings that affect only writes and differ from the traced run's: bytes, seconds, counts or words."""
 
@@ -69,11 +69,12 @@ class Traced:
     words: Mapping[str, str] = field(default_factory=dict)
     """The settings of a generated run that are words, by the engine's names; empty with a trace."""
     changed_pages: Callable[[], int] | None = None
-    """A function that returns the number of page changes in the window of a PostgreSQL trace; None without a trace."""
+    """A function that returns the number of page changes in a PostgreSQL trace's window; None without a trace."""
     is_rotational: bool = False
     """Whether the kernel calls the data's device rotational, as it does most virtual devices."""
     changes: Callable[[AbstractSet[int]], Changes] | None = None
-    """A function that returns the trace's page changes, under latches of these numbers. None without a trace."""
+    """A function that returns an InnoDB trace's page changes: accesses under the given latches; None without a
+    trace."""
 
 
 @dataclass(frozen=True)
@@ -91,10 +92,9 @@ class BufferManager:
     own_defaults: Mapping[str, int] = field(default_factory=dict)
     """Settings whose default on these servers differs from the core's."""
     further: Callable[[Traced, Pool], Settings] = lambda _traced, _pool: {}
-    """A function that returns settings of the model that follow from the server's version, or from sizes of pool and
-    objects."""
+    """A function that returns the model's settings that follow from the server's version, its pool or its tables."""
     frames: Callable[[Server, int, int], int] = lambda _server, page_bytes, pool_bytes: pool_bytes // page_bytes
-    """A function that returns the frames of a server's pool, from the bytes of a page and of the pool."""
+    """A function that returns the number of frames of a server's pool, given the bytes of a page and of the pool."""
     asks: tuple[str, ...] = ()
     """The engine's settings that `further` reads from `Traced.ran`, by the engine's names."""
     only_writes: tuple[str, ...] = ()
@@ -102,7 +102,7 @@ class BufferManager:
     presumes: Mapping[str, int | str] = field(default_factory=dict)
     """The engine's settings -> the values that the model assumes."""
     filled: float = 1.0
-    """The number of times that the pool must be filled before it no longer matters that it was empty at first."""
+    """How often a pool that begins empty must be filled before its reads are those of a warm pool."""
     read_ahead: tuple[str, ...] = ()
     """The names of the server's counters of pages read ahead."""
     by_speed: Callable[[Pool], str | None] = lambda _: None
@@ -117,7 +117,7 @@ class BufferManager:
     (`untraced.UntracedWriting`). None for a model whose writes are predicted only from a trace.
     """
     untraced_settings: tuple[str, ...] = ()
-    """The engine's settings that `untraced_writing` obeys, by the engine's names. They change no reads."""
+    """The engine's settings that `untraced_writing` takes into account, by the engine's names. They change no reads."""
     doubts: Callable[[Traced, Pool], Iterable[Verdict]] = lambda _traced, _pool: ()
     """A function that returns the reasons to doubt the model at a point."""
     untraced: Callable[[Pool], Iterable[Verdict]] = lambda _: ()

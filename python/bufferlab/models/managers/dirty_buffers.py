@@ -1,9 +1,9 @@
 """How the PostgreSQL of a traced run wrote its dirty buffers, as rules of the model (managers/postgres/writers.rs).
 
 Sessions, the background writer and checkpoints write. The last two follow the clock, but a trace only has the traced
-run's clock. A load with a smaller pool reads more and may be slower; with a larger pool it may be faster. So the
-writes of such a pool are a range with two ends: one for the traced run's speed, one for the speed that results if the
-time for reads is proportional to their number.
+run's clock. A load with a smaller pool reads more and may be slower; with a larger pool it may be faster. So the writes
+of such a pool are a range with two ends. One is for the traced run's speed. The other is for the speed that results if
+the time for reads is proportional to their number.
 """
 
 from __future__ import annotations
@@ -27,14 +27,17 @@ _SEGMENT_BYTES = 16 << 20
 _PAGE_BYTES = 8 << 10
 _IMAGES, _RECORDS, _IO_WAITS = "postgres_wal_fpi", "postgres_wal_records", "postgres_activity_io"
 _LEAST_STEPS = 8
-"""The least number of a window's seconds from which the bytes of a page image in the WAL are estimated."""
+"""The least number of one-second steps in a window for an estimate of the bytes of a page image in the WAL."""
 _MOST_ERROR = 0.05
-"""The largest relative standard error of this estimate."""
+"""The largest relative standard error of that estimate; a worse estimate is not used."""
 _WORK_SHARE = 0.1
-"""A margin: the share of the run's time that reads may take beyond the sampled waits. With TPC-C (PostgreSQL 17.2,
-4 warehouses, pool of 30 %) 2.5 % of the sessions waited; by the speeds with pools of 15 and 60 % reads took 2.6 %."""
+"""A safety margin: the share of the run's time that reads may take in addition to the sampled waits.
+
+TPC-C (PostgreSQL 17.2, 4 warehouses, pool of 30 %) had 2.5 % of the sessions waiting; from the speeds with pools of 15
+and 60 % follow 2.6 %.
+"""
 _MOST_SPEED = 4.0
-"""The largest factor that is assumed between the speeds of two pools."""
+"""The largest assumed ratio of the load's speeds with two pools."""
 DEFAULTS: dict[str, float] = {
     "bgwriter_delay": 0.2,
     "bgwriter_lru_maxpages": 100,
@@ -58,14 +61,14 @@ class DirtyBuffers:
     """The share of the sessions that waited for a read or a write, as a mean over the window; None if unknown."""
     redo_bytes: int
     images: int
-    """The number of pages that the run logged whole in its window."""
+    """The number of full-page images that the run wrote to the WAL in its window."""
     seconds: float
     """The length of the window in seconds."""
     depends_on = "how often checkpoints come in a transaction's time, and so on the load's speed"
     copies_per_page = 0.0
 
     def checkpoints(self, log_bytes: int) -> float:
-        """Return the number of checkpoints, with fractions, in a window that writes this much log."""
+        """Return the number of checkpoints, not rounded, in a window that writes this many bytes of WAL."""
         return max(self.seconds / self.ran["checkpoint_timeout"], log_bytes / (self._segments * _SEGMENT_BYTES))
 
     @property
@@ -75,7 +78,7 @@ class DirtyBuffers:
         return max(1, int(self.ran["max_wal_size"] / _SEGMENT_BYTES / (1.0 + target)))
 
     def log_bytes(self, page_images: int) -> int:
-        """Return the bytes of the window's log if this many pages are logged whole."""
+        """Return the bytes of WAL in the window if it has this many full-page images."""
         return self.redo_bytes + (page_images - self.images) * self.image_bytes
 
     @property
@@ -84,7 +87,8 @@ class DirtyBuffers:
         return self.at(1.0, "the speed of the traced run")
 
     def other(self, reads_ratio: float) -> tuple[float, Limit]:
-        """Return (factor of the run's speed, rules) for a pool that reads `reads_ratio` times the run's pages."""
+        """Return (speed relative to the run's, rules) for a pool that reads `reads_ratio` times as many pages as the
+        run."""
         if self.io_share is None:
             speed = 0.5 if reads_ratio > 1 else 2.0
             return speed, self.at(speed, f"{'half' if speed < 1 else 'twice'} the speed of the traced run")
@@ -93,7 +97,7 @@ class DirtyBuffers:
         return 1 / time, self.at(1 / time, f"{1 / time:.2g} times the speed of the traced run, by its reads")
 
     def under(self, settings: Mapping[str, Native]) -> DirtyBuffers:
-        """Return the rules with these values for settings of `DEFAULTS`."""
+        """Return the rules with the given values of settings in `DEFAULTS`."""
         return replace(self, ran={**self.ran, **{name: float(value) for name, value in settings.items()}})
 
     def at(self, speed: float, why: str) -> Limit:
@@ -111,8 +115,8 @@ class DirtyBuffers:
             "checkpoints": {
                 "checkpoint_timeout_us": trace_us("checkpoint_timeout"),
                 "checkpoint_completion_target": self.ran["checkpoint_completion_target"],
-                # A checkpoint begins when the log enters a file, but the last one began within a file: on average half
-                # a file less (xlog.c, XLogCheckpointNeeded).
+                # A checkpoint begins when the WAL enters a new file. The previous checkpoint began inside a file, so
+                # the distance to the next one is half a file shorter on average (xlog.c, XLogCheckpointNeeded).
                 "bytes_to_checkpoint": self._segments * _SEGMENT_BYTES - _SEGMENT_BYTES // 2,
                 "bytes_between": self._segments * _SEGMENT_BYTES,
             },
@@ -153,9 +157,9 @@ def bytes_of_an_image(window: Window) -> int | None:
     """Return the mean bytes of a page image in the WAL, which lacks the page's free space (xloginsert.c,
     XLogRecordAssemble).
 
-    Just after a checkpoint begins many pages are logged whole, and later few. So least squares fit the log's bytes of
-    each second as bytes per record plus bytes per image. Return None if the latter is too uncertain; then the caller
-    assumes images of whole pages.
+    Just after a checkpoint begins, the WAL has many page images, and later few. So least squares fit the WAL's bytes in
+    each second: records times bytes per record, plus images times bytes per image. Return None if the bytes per image
+    are too uncertain; the caller then assumes whole pages.
     """
     courses = [dict(window.counts.get(name, ())) for name in (_WAL, _RECORDS, _IMAGES)]
     times = sorted(set.intersection(*(set(course) for course in courses)))

@@ -1,14 +1,14 @@
 """How the InnoDB of a traced run wrote its dirty pages, and how long pages stay dirty in other pools.
 
 The page cleaner writes the oldest dirty pages. Each second it finds the number of pages from the age of the oldest one
-(buf0flu.cc, page_cleaner_flush_pages_recommendation). For the run's pool and smaller ones, the model takes the age
-from the run's samples. In a larger pool more pages reach this age, so that the age rises. There the model takes the
-number of pages instead: that of the run, times the age's growth to the power of 1.5 (buf0flu.cc, af_get_pct_for_lsn).
-How much redo is written between two rounds of the cleaner depends on the load's speed, so the model assumes a slower
-and a faster load.
+(buf0flu.cc, page_cleaner_flush_pages_recommendation). For the run's pool and smaller ones, the model takes this age
+from the run's samples. In a larger pool more pages reach this age, so that the age rises. There the model computes the
+cleaner's pages per round: the run's number, times the growth of the age to the power of 1.5 (buf0flu.cc,
+af_get_pct_for_lsn). How much redo is written between two rounds of the cleaner depends on the load's speed, so the
+model assumes a slower and a faster load.
 
-With a redo log of another capacity all these ages change in proportion, because the server uses an age as a share of
-the log's capacity (log0log.cc, log_calc_max_ages; buf0flu.cc, af_get_pct_for_lsn).
+All these ages change in proportion to the redo log's capacity, because the server compares each age with that capacity
+(log0log.cc, log_calc_max_ages; buf0flu.cc, af_get_pct_for_lsn).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from bufferlab.models.managers.declaration import Traced
 from bufferlab.units import format_percent
 
 _REDO_CAPACITY = "redo_log_capacity"
-"""The setting with the bytes of all redo log files together."""
+"""The setting for the total bytes of all redo log files."""
 _DOUBLEWRITE = "doublewrite"
 ONLY_WRITES = (_REDO_CAPACITY, _DOUBLEWRITE)
 """The settings that change pages and bytes written, but no reads."""
@@ -34,10 +34,16 @@ _LSN, _REDO_WRITTEN = "innodb_metric_log_lsn_current", "innodb_os_log_written"
 _COPIES = "innodb_dblwr_pages_written"
 _SYNC, _ASYNC = "innodb_metric_log_max_modified_age_sync", "innodb_metric_log_max_modified_age_async"
 _MOST_UNKNOWN = 0.05
-"""The largest share of gets whose latch may be unknown. MariaDB 10.11.19 had 3 % under TPC-C, and 11 % in traces
-without the latches of buf_page_optimistic_get; there the model wrote 81 % too few pages."""
+"""The latch of at most this share of gets may be unknown; else writes are not predicted.
+
+MariaDB 10.11.19 had 3 % under TPC-C, and 11 % in traces without the latches of buf_page_optimistic_get; there the model
+wrote 81 % too few pages.
+"""
 _ROUND_S = 1.0
-"""The time between two rounds of the page cleaner. Before a round, the oldest page is older by a round's redo."""
+"""The time between two rounds of the page cleaner.
+
+Just before a round, the age of the oldest page includes the redo of one more round.
+"""
 _CHECKPOINTS_S = 7.0
 """The time between two checkpoints of servers before MySQL 8.0 (srv0srv.cc, SRV_MASTER_CHECKPOINT_INTERVAL)."""
 _SPEED = 1.5
@@ -55,22 +61,21 @@ innodb_adaptive_flushing_lwm (buf0flu.cc, af_get_pct_for_lsn)."""
 _DIRTY = "innodb_buffer_pool_pages_dirty"
 _IO_CAPACITY, _IO_CAPACITY_MAX = "io_capacity", "io_capacity_max"
 OF_CLEANER = (_LEAST_DIRTY, DIRTY_LIMIT, _IO_CAPACITY, _IO_CAPACITY_MAX)
-"""The settings by which the cleaner chooses its pages from the share of dirty ones."""
+"""The settings that decide how many pages the cleaner writes because of the share of dirty pages."""
 _IO_CAPACITIES = (("mysql >= 8.4", 10_000), ("mysql; mariadb", 200))
 """The default of innodb_io_capacity, by version (ha_innodb.cc)."""
 _LEAST_IO_CAPACITY_MAX = 2000
-"""The default of innodb_io_capacity_max is twice innodb_io_capacity, and at least this (ha_innodb.cc)."""
+"""The default of innodb_io_capacity_max is twice innodb_io_capacity, but at least this value (ha_innodb.cc)."""
 
 
 @dataclass(frozen=True)
 class Limit:
-    """A limit of how long pages stay dirty, as settings of the model."""
+    """A limit on how long pages stay dirty, in the form of the model's settings."""
 
     settings: Mapping[str, Any]
     why: str
     age_bytes: int | None = None
-    """The largest age of a dirty page in bytes of redo, as a mean over the window; None if it follows from the
-    replay."""
+    """The largest age of a dirty page in bytes of redo, as a mean over the window; None if the replay computes it."""
 
     def times(self, factor: float) -> Limit:
         """Return the limit with all ages multiplied by `factor`."""
@@ -81,15 +86,16 @@ class Limit:
 
 @dataclass(frozen=True)
 class DirtyShare:
-    """The settings by which the page cleaner of the traced run chose its pages from the share of dirty ones."""
+    """The rule of a page cleaner that wrote pages because the share of dirty pages was high, not because of their
+    age."""
 
     io_capacity: Mapping[str, float]
-    """The settings of the model, all but the speed."""
+    """The model's settings for this rule, except the load's speed."""
     most_age_bytes: float
-    """The age from which on the age of pages decides instead."""
+    """The age, in bytes of redo, above which the age of pages decides how many pages the cleaner writes."""
 
     def at(self, speed: float, settings: Mapping[str, Any], why: str) -> Limit:
-        """Return the limit for a load with this multiple of the traced run's speed."""
+        """Return the limit for a load that is `speed` times as fast as the traced run's."""
         return Limit({**settings, "io_capacity": {**self.io_capacity, "speed": speed}}, why)
 
 
@@ -98,11 +104,11 @@ class Flushing:
     """How the traced run's server wrote dirty pages."""
 
     own: Limit
-    """The age that dirty pages had in the run."""
+    """The limit in the traced run itself: the sampled age of its oldest dirty page."""
     latest: Limit | None
-    """The age at which changes begin to wait for flushing; None if the run did not sample it."""
+    """The largest age: at this age, transactions wait until pages are written. None if the run did not sample it."""
     changes_at_a_round: float
-    """The mean age of the oldest dirty page when the page cleaner begins a round, in changes."""
+    """The mean age of the oldest dirty page when the page cleaner begins a round, in page changes instead of bytes."""
     seconds: float
     """The length of the window in seconds."""
     copies_per_page: float | None
@@ -110,7 +116,7 @@ class Flushing:
     capacity_bytes: float | None
     """The capacity of the run's redo log; None if the run did not record it."""
     by_dirty: DirtyShare | None = None
-    """The share of dirty pages, if that decides how many pages the cleaner writes; None if their age does."""
+    """The rule by the share of dirty pages, if the cleaner followed that rule; None if it followed the age of pages."""
     has_own_log: bool = True
     """Whether the redo log has the same capacity as the traced run's."""
     depends_on = "the age that dirty pages reach, and so on the device"
@@ -126,7 +132,7 @@ class Flushing:
             return "the traced run did not record the capacity of its redo log: record one anew"
         factor = float(settings[_REDO_CAPACITY]) / self.capacity_bytes
         if self.by_dirty:
-            # As long as no page is old enough for that log, its capacity changes nothing.
+            # If no page gets old enough for the cleaner's rule by age, the log's capacity has no effect.
             if (self.own.age_bytes or 0) < factor * self.by_dirty.most_age_bytes:
                 return self
             return "with a redo log as small as that the age of pages decides, and in the traced run their number did"
@@ -141,10 +147,10 @@ class Flushing:
     def of_other(self, list_writes: int, *, has_own_pool: bool) -> tuple[Limit, Limit] | None:
         """Return the two limits of a larger pool or another log: for a slower and for a faster load than the run's.
 
-        If only the log differs, the load reads as much as the run's, so that its speed differs less.
+        If only the log differs, the load reads as much as in the run, so a smaller margin of speeds is assumed.
 
-        `list_writes` is the number of pages that the model writes from the flush list at the run's own point. If it is
-        too small for a rate, the limits are the age in the run (`own`) and `latest`; None if the run lacks the latter.
+        `list_writes` is the number of pages that the model writes from the flush list at the run's own point. If this
+        number is too small to derive a rate, return `own` and `latest`, or None if `latest` is unknown.
         """
         if list_writes <= FEW_READS or self.changes_at_a_round <= 0:
             return (self.own, self.latest) if self.latest else None
@@ -189,7 +195,7 @@ def flushing(traced: Traced) -> Flushing | str:
     first, last = changes.window
     inside = [age for _, at, age in course if first <= at <= last] or [course[-1][2]]
     mean_bytes, limit_of_dirty = sum(inside) / len(inside), {DIRTY_LIMIT: most_dirty(traced)}
-    # MariaDB from 10.5 on has only the second one: from that age on its cleaner writes as fast as it may.
+    # MariaDB from 10.5 on has only _ASYNC: above this age, its cleaner writes as fast as its settings allow.
     limit = edges.level(_SYNC).value or edges.level(_ASYNC).value
     pages, copies = edges.change("pages_written").value, edges.change(_COPIES).value
     latest = {"flush_age": [(0, _changes(limit or 0.0, per_change))], **limit_of_dirty}
@@ -208,9 +214,10 @@ def flushing(traced: Traced) -> Flushing | str:
 
 
 def _by_dirty(traced: Traced, mean_age_bytes: float) -> DirtyShare | None:
-    """Return the cleaner's settings if it wrote because many pages were dirty, and none was too old; else None."""
+    """Return the cleaner's rule if it wrote because the share of dirty pages was high; None if it wrote because of
+    age."""
     if traced.server.is_in("mariadb >= 10.5"):
-        return None  # The model of this generation has no such rule.
+        return None  # The model of this generation of InnoDB lacks this rule.
     settings = capacity_settings(traced)
     dirty, old = traced.edges.time_mean(_DIRTY).value, traced.edges.level(_ASYNC).value
     if settings is None or not dirty or not old or mean_age_bytes >= EARLIEST_SHARE * old:
@@ -243,9 +250,10 @@ def _changes(age_bytes: float, per_change: float) -> int:
 
 
 def _lowest_near(course: Sequence[tuple[float, int, float]]) -> list[tuple[float, int, float]]:
-    """Return the samples of the last checkpoint's age, each replaced by the lowest sample near it in time.
+    """Replace each sample of the last checkpoint's age by the lowest sample of the seconds around it, and return them.
 
-    Just after a checkpoint, its age is that of the oldest dirty page; then it grows with all redo until the next one.
+    Just after a checkpoint, the checkpoint's age equals that of the oldest dirty page; until the next one, all redo
+    adds to it.
     """
     return [
         (time_s, at, min(age for other_s, _, age in course if abs(other_s - time_s) <= _CHECKPOINTS_S / 2))
@@ -254,5 +262,6 @@ def _lowest_near(course: Sequence[tuple[float, int, float]]) -> list[tuple[float
 
 
 def most_dirty(traced: Traced) -> int:
-    """Return the share of dirty pages, in percent of the pool, above which the server writes as fast as it may."""
+    """Return the share of dirty pages, in percent of the pool, above which the server writes as fast as its settings
+    allow."""
     return default_of(traced, DIRTY_LIMIT, _DIRTY_LIMITS)

@@ -1,6 +1,6 @@
 """The models of two generations of InnoDB (crates/bufferlab-sim/src/managers/innodb), and the reasons to doubt them.
 
-The reasons are: reads that depend on the run's speed, purge that is behind, and a long free list.
+Reasons for doubt are: reads that depend on the run's speed, purge that has fallen behind, and a long free list.
 """
 
 from __future__ import annotations
@@ -16,29 +16,34 @@ from bufferlab.results.page_traces import Verdict
 from bufferlab.results.window import Window
 
 _FILLED = 1.5
-"""The number of times that the pool must be filled: accesses order the LRU list only after an eviction (buf0buf.ic,
-buf_page_peek_if_too_old)."""
+"""The number of times that the pool must be filled before the window.
+
+Before the first eviction, accesses do not reorder the LRU list (buf0buf.ic, buf_page_peek_if_too_old).
+"""
 _WAKES_CLEANER = "mysql >= 5.7; mariadb"
 """The servers up to MariaDB 10.4 in which a thread that finds no free frame wakes the page cleaner."""
 _OLD_MIN_LEN = 512
 """The length of the shortest LRU list with an old sublist (buf0lru.h, BUF_LRU_OLD_MIN_LEN)."""
 _HISTORY = "innodb_metric_trx_rseg_history_len"
 REVISITS = "mysql >= 8.0; mariadb >= 10.3"
-"""The servers whose purge goes back to each changed row (row0purge.cc, row_purge_reset_trx_id in MariaDB)."""
+"""The servers whose purge accesses each changed row again (row0purge.cc, row_purge_reset_trx_id in MariaDB)."""
 SMALLER_POOL = 2 / 3
-"""In pools smaller than this share of the traced run's, purge that goes back to each changed row may fall behind."""
+"""In pools smaller than this fraction of the traced run's pool, purge that returns to each changed row may fall
+behind."""
 _CHANGED_ROWS = ("innodb_rows_inserted", "innodb_rows_updated", "innodb_rows_deleted")
 _WRITES = 0.01
-"""The least number of changed rows per transaction of a workload that writes. The server itself changes few rows."""
+"""The least number of changed rows per transaction from which a workload counts as writing: the server itself changes a
+few rows."""
 _DEPTH = "lru_scan_depth"
 _DEEP = 1 / 10
-"""A free list above this share of the frames fills and empties in waves, whose height depends on the time."""
+"""If the free list is longer than this fraction of the frames, it fills and empties in waves whose height depends on
+timing."""
 
 
 _DESCRIPTORS_INSIDE = "mariadb >= 10.11.12, < 11.0; mariadb >= 11.4.6, < 11.5; mariadb >= 11.8.2"
 """The servers whose pool size includes the descriptors of its frames (buf0buf.cc, buf_pool_t::get_n_blocks)."""
 _EXTENT_BYTES = 8 << 20
-"""The size of each part of such a pool that begins with descriptors (buf0buf.cc,
+"""Such a pool consists of extents of this size, and each extent begins with its frames' descriptors (buf0buf.cc,
 innodb_buffer_pool_extent_size)."""
 _DESCRIPTOR_BYTES = 152
 """The size of a frame's descriptor (sizeof buf_block_t), computed from the frames that 10.11.19 and 11.8.9 report for
@@ -56,14 +61,16 @@ def _frames(server: Server, page_bytes: int, pool_bytes: int) -> int:
 
 
 def _neighbors(traced: Traced, _pool: Pool) -> Settings:
-    """Return the setting flush_neighbors of MariaDB from 10.5 on: 0 unless the kernel calls the device rotational."""
+    """Return the effective flush_neighbors of MariaDB from 10.5 on: 0 unless the kernel reports the device as
+    rotational."""
     return {"flush_neighbors": traced.ran.get("flush_neighbors", 1) if traced.is_rotational else 0}
 
 
 def _by_speed(pool: Pool) -> str | None:
     """Return in words an `old_blocks_time` above 0, which makes reads depend on the run's speed; None if it is 0.
 
-    With it, time decides when a page becomes young (buf0buf.ic). Also None for a pool too small for an old sublist.
+    Above 0, an access moves a page to the young sublist only after that time (buf0buf.ic). Also return None for a pool
+    that is too small for an old sublist.
     """
     time_ms = pool.values["old_blocks_time"]
     return f"old_blocks_time is {time_ms:,} ms" if time_ms and pool.frames >= _OLD_MIN_LEN else None
@@ -72,7 +79,7 @@ def _by_speed(pool: Pool) -> str | None:
 def _doubts(traced: Traced, pool: Pool) -> Iterable[Verdict]:
     """Yield the reasons to doubt a prediction: purge, and the depth of the LRU scans."""
     behind = _behind(traced.edges, traced.transactions)
-    # The trace contains the pages that purge got, so the traced run's own point is not in doubt.
+    # The trace contains the accesses of purge, so this doubt does not apply to the traced run's own point.
     if behind and pool != traced.pool:
         yield _purge_behind(
             f"purge was behind in the traced run: {behind}. In another pool it is behind by more or less"
@@ -172,5 +179,8 @@ MANAGERS = (
         further=_neighbors,
     ),
 )
-"""The declarations of two models. The first has four: its servers differ in a default, and predictions for some of
-them were never compared with measured reads."""
+"""The declarations of the two models.
+
+The first model has four declarations, because its servers differ in a default, and predictions for some of them were
+never compared with measured reads.
+"""

@@ -12,9 +12,9 @@ from bufferlab.models.managers.untraced_dirty import untraced_dirty_buffers
 from bufferlab.results.page_traces import PagesOfObject
 
 _RING_BUFFERS = 32
-"""The buffers of a bulk read's ring, 256 kB (freelist.c, GetAccessStrategy)."""
+"""The number of buffers in the ring of a sequential scan (bulk read): 256 kB (freelist.c, GetAccessStrategy)."""
 _RING_GROWS = "postgres >= 18"
-"""The servers whose rings have additional room for reads in progress (freelist.c, GetAccessStrategy)."""
+"""The servers whose rings have additional buffers for reads in progress (freelist.c, GetAccessStrategy)."""
 _IO_CONCURRENCY = 16
 """The default of effective_io_concurrency from 18 on (bufmgr.h, DEFAULT_EFFECTIVE_IO_CONCURRENCY)."""
 _COMBINED_BYTES = 128 << 10
@@ -23,9 +23,9 @@ _PAGE_BYTES = 8 << 10
 _FURTHER_CONNECTIONS = 20
 """The connections that a private server allows in addition to the workload's (postgresql_conf.py)."""
 _PROCESSES = {"autovacuum_worker_slots": 16, "max_worker_processes": 8, "max_wal_senders": 0}
-"""Setting that limits processes other than connections -> its value on a private server."""
+"""Settings that limit the number of processes other than connections -> their values on a private server."""
 _SPECIAL_PROCESSES = 2
-"""The further processes that MaxBackends counts (proc.h, NUM_SPECIAL_WORKER_PROCS)."""
+"""The number of special worker processes that MaxBackends includes (proc.h, NUM_SPECIAL_WORKER_PROCS)."""
 _AUXILIARY_PROCESSES = 6 + 32
 """The auxiliary processes and IO workers, which may also pin buffers (proc.h, NUM_AUXILIARY_PROCS)."""
 _HAS_FREE_LIST = "postgres < 19"

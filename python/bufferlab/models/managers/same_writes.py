@@ -13,14 +13,17 @@ from bufferlab.models.managers.declaration import Traced
 from bufferlab.models.managers.untraced import LogWriting
 
 _SPILLED_LIMIT = 0.01
-"""The largest share of spilled pages among the pages written. Above it, another pool may spill more or fewer."""
+"""The largest share of spilled pages among the pages written. Above it, writes depend on the pool's size."""
 CHECKPOINTS = "wal_autocheckpoint"
-"""The setting with the bytes of the log from which on a commit begins a checkpoint."""
+"""The setting for the size of the log, in bytes, at which a commit begins a checkpoint."""
 _FRAME_HEADER_BYTES = 24
-"""The bytes of the log in front of each page (wal.c, WAL_FRAME_HDRSIZE)."""
+"""The bytes of the frame header before each page in the log (wal.c, WAL_FRAME_HDRSIZE)."""
 _MOST_CHANGED = 0.75
-"""The largest share of a pool's frames that a transaction may change before it counts as a spill. SQLite spills when
-nine tenths of the pool are dirty or in use (pcache1.c, pcache1FetchStage2); cursors use about ten pages more."""
+"""If a transaction changes more than this share of the pool's frames, dirty pages are assumed to spill.
+
+SQLite spills when nine tenths of the pool are dirty or in use (pcache1.c, pcache1FetchStage2); cursors use about ten
+pages more.
+"""
 _WHY = "checkpoints write the pages of the log, and every pool has the same log"
 
 
@@ -47,6 +50,9 @@ def of_log(traced: Traced) -> SameWrites | str:
 
 
 def of_generated_log(seen: Traced) -> LogWriting:
-    """Return how SQLite writes in a generated run, with the frames of bufferlab's runs (engine.rs, `apply`)."""
+    """Return how SQLite writes in a generated run.
+
+    Its checkpoint limit is converted to frames as in engine.rs, `apply`.
+    """
     frame_bytes = seen.ran["page_size"] + _FRAME_HEADER_BYTES
     return LogWriting(max(1, seen.ran[CHECKPOINTS] // frame_bytes), frame_bytes, _MOST_CHANGED, _WHY)

@@ -1,4 +1,4 @@
-"""How a server writes pages in a run that was generated, not traced: what the core needs to count the writes."""
+"""How a server writes pages in a generated run, without a trace: the facts from which the core counts the writes."""
 
 from __future__ import annotations
 
@@ -9,44 +9,47 @@ from bufferlab.models.managers.flushing import Limit
 from bufferlab.results.page_traces import Replayed
 
 CLOCK_PER_S = 400
-"""Transactions of TPC-C per second of the generator's clock (engine.rs, `TRANSACTION_US`)."""
+"""The number of TPC-C transactions in one second of the generator's simulated clock (engine.rs, `TRANSACTION_US`)."""
 
 
 @dataclass(frozen=True)
 class LogWriting:
-    """Changed pages go to a log, and checkpoints write them into the database. No pool changes that."""
+    """The rules of a server whose commits write changed pages to a log, and whose checkpoints copy them into the
+    database. Its writes do not depend on the pool."""
 
     checkpoint_frames: int
-    """The frames of the log from which on a commit begins a checkpoint."""
+    """The length of the log, in frames (pages), at which a commit begins a checkpoint."""
     frame_bytes: int
     most_share: float
-    """The largest share of a pool's frames that one transaction may change. Above it, pages are written before the
-    commit, which the generator does not do."""
+    """The largest share of a pool's frames that one transaction may change.
+
+    Above it, the server writes pages before the commit, which the generator does not simulate.
+    """
     why: str
 
 
 @dataclass(frozen=True)
 class AgeWriting:
-    """Pages are written for their frames, or later: when they are old, or at a checkpoint. When depends on the device.
+    """The rules of a server that writes a page to free its frame, when it is old, or at a checkpoint.
 
-    So the writes are a range.
+    The moment depends on the device's speed, so the predicted writes are a range with two ends.
     """
 
     ends: tuple[Limit, Limit]
-    """The limits of how long pages stay dirty, that with more writes first."""
+    """The limits on how long pages stay dirty at the two ends of the range; the end with more writes comes first."""
     times: tuple[float, float]
-    """At each end the factor on times of the generator's clock: at 2 the load is half as fast."""
+    """For each end, the factor by which times of the generator's clock are multiplied: 2 means a load half as fast."""
     copies_per_page: float | None
-    """Copies in the doublewrite buffer for each page written; None if the server decides."""
+    """The number of copies in the doublewrite buffer for each page written; None if unknown."""
     log_bytes: Callable[[int, Replayed], int] | None
-    """A function that returns the bytes written to the log at an end, from the number of changes and the counts there.
-    None if they are not calibrated."""
+    """A function that returns the bytes written to the log at one end of the writes' range, given the number of changes
+    and the counts at that end. None if the bytes are not calibrated."""
     depends_on: str
     checkpoints: Callable[[int], float] | None = None
     """A function that returns the fewest checkpoints in the window, from the bytes of its log; None without
     checkpoints."""
     notes: tuple[str, ...] = ()
-    """Sentences on the conditions under which the ends hold."""
+    """Sentences that state under which conditions the ends are valid."""
 
 
 def uncalibrated(what: str) -> str:

@@ -1,7 +1,7 @@
 """How PostgreSQL writes dirty buffers in a generated run: for a slow load and for a fast one.
 
-Sessions, the background writer and checkpoints write, by the rules of a traced run (`dirty_buffers`). The last two
-follow the clock, and the load's speed is unknown without a run. So the prediction is a range between two speeds.
+Sessions, the background writer and checkpoints write, by the same rules as for a traced run (`dirty_buffers`). The last
+two follow the clock, and the load's speed is unknown without a run. So the prediction is a range between two speeds.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from bufferlab.results.page_traces import Replayed
 from bufferlab.versions import SERVERS
 
 _SPEEDS = (0.5, 4.0)
-"""A margin: the speeds of the slow and of the fast load, as factors of the generator's clock."""
+"""The assumed speeds of the slow and the fast load, relative to the generator's clock. Real loads lie between them."""
 _LOG = {"data_checksums": "off", "full_page_writes": "on", "wal_compression": "off"}
-"""The settings that change what the log contains -> the values with which its bytes were measured."""
+"""The settings that change the contents of the WAL -> the values with which its bytes were measured."""
 
 
 def untraced_dirty_buffers(seen: Traced) -> AgeWriting | str:
@@ -43,7 +43,7 @@ def untraced_dirty_buffers(seen: Traced) -> AgeWriting | str:
         return changes * wal.bytes_of_change + found.page_images * wal.bytes_of_image
 
     def checkpoints(log: int) -> float:
-        # The fast load has the fewest in the window.
+        # The fast load's window lasts the shortest time, so it has the fewest checkpoints.
         return replace(rules, seconds=seen.transactions / fast).checkpoints(log)
 
     return AgeWriting(

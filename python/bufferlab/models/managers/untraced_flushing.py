@@ -1,12 +1,12 @@
-"""How InnoDB writes dirty pages in a generated run: how long pages stay dirty at the earliest, and at the latest.
+"""How InnoDB writes dirty pages in a generated run: the shortest and the longest time that pages may stay dirty.
 
 The page cleaner writes the oldest dirty pages. How old pages get depends on the device and on the load's speed, which
-are unknown without a run. The server's rules bound this age on both sides. No page is written because of its age before
-the age has reached `innodb_adaptive_flushing_lwm`, 10 % of the redo log (buf0flu.cc, af_get_pct_for_lsn). When a page
-reaches the largest age, changes wait until it is written (log0log.cc, log_calc_max_ages).
+are unknown without a run. The server's rules limit this age on both sides. Below `innodb_adaptive_flushing_lwm`, 10 %
+of the redo log, the cleaner writes no page because of its age (buf0flu.cc, af_get_pct_for_lsn). At the largest age,
+transactions wait until the page is written (log0log.cc, log_calc_max_ages).
 
-With `innodb_max_dirty_pages_pct_lwm` the cleaner also writes because many pages are dirty: a number of pages a second.
-A slower load then writes more pages a transaction, so the early end is that of a slow load.
+With `innodb_max_dirty_pages_pct_lwm` the cleaner also writes some pages each second while many pages are dirty. A
+slower load then writes more pages per transaction, so the end with more writes assumes a slow load.
 """
 
 from __future__ import annotations
@@ -29,23 +29,25 @@ from bufferlab.versions import SERVERS
 
 _CAPACITY, _FILE_BYTES = "redo_log_capacity", "log_file_size"
 _OWN_CAPACITY = (("mysql >= 8.0.30", 100 << 20), ("mysql", 2 * (48 << 20)))
-"""The capacity of all redo log files together, by default: innodb_redo_log_capacity, or two files of
-innodb_log_file_size (ha_innodb.cc, srv0srv.cc)."""
+"""The default total bytes of all redo log files: innodb_redo_log_capacity, or two files of innodb_log_file_size
+(ha_innodb.cc, srv0srv.cc)."""
 _FILES = 2
 _HEADER_BYTES = 2048
 """The bytes of a redo log file's header (log0log.h, LOG_FILE_HDR_SIZE)."""
 _LATEST = 15 / 16
 """The largest age as a share of the log's usable bytes (log0types.h, LOG_POOL_PREFLUSH_RATIO_SYNC)."""
 _USABLE_OF_9 = 0.8859
-"""The usable share of the log's capacity from 8.0.30 on (log0files_capacity.cc). It follows from the metric
-log_max_modified_age_sync of MySQL 9.7.4: 87,086,592 of 104,857,600 bytes."""
+"""The usable share of the log's capacity from 8.0.30 on (log0files_capacity.cc).
+
+It follows from the metric log_max_modified_age_sync of MySQL 9.7.4: 87,086,592 of 104,857,600 bytes.
+"""
 _SLOWER = 2
-"""A margin: the factor by which the slow load of the early end is slower than the generator's clock."""
+"""A safety margin: the slow load, at the end with more writes, is slower than the generator's clock by this factor."""
 _DOUBLEWRITE, _COMMIT = "doublewrite", "flush_log_at_trx_commit"
 SETTINGS = (_CAPACITY, _FILE_BYTES, *OF_CLEANER, _DOUBLEWRITE, _COMMIT)
-"""The settings that writes in a generated run obey."""
+"""The settings that change the writes of a generated run."""
 _COPIES = {None: 1.0, "on": 1.0, "off": 0.0, "detect_only": 0.0}
-"""doublewrite -> copies in the doublewrite buffer for each page; its default is on."""
+"""Value of doublewrite (None is the default, on) -> the copies of each page written to the doublewrite buffer."""
 _ONCE_A_SECOND = "0"
 _MOST_CHANGES = (1 << 32) - 1
 
@@ -101,9 +103,9 @@ def _usable_bytes(server: Server, capacity_bytes: int, page_bytes: int) -> int:
         return round(_USABLE_OF_9 * capacity_bytes)
     real = capacity_bytes - _FILES * _HEADER_BYTES
     if server.is_in("mysql >= 8.0"):
-        # A margin that is never used, and one for the case that many threads write at once.
+        # Subtract the margin that the server never uses, and the one for many threads that write at once.
         writer = real - min(real // 10, 256 * 4 * page_bytes)
         return writer - writer // 20
-    # Four pages for each of ten threads, and eight more; ten percent of safety before and after.
+    # The server reserves four pages for each of ten threads, and eight more, and takes off 10 % before and after.
     rest = real - real // 10 - (4 * 10 + 8) * page_bytes
     return rest - rest // 10

@@ -1,7 +1,7 @@
 """The chapter on throughput against connections: which numbers of connections may be the best, and where time goes.
 
-A best number is named only if the windows were long and our client used little processor time, so that the server
-could use the rest. Otherwise the chapter says which of these conditions is missing.
+A best number is claimed only if the windows were long, and bufferlab's client used little processor time, so that the
+server could use the rest. Otherwise the chapter says which of these conditions was not met.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from bufferlab.stats.estimate import Estimate
 from bufferlab.stats.fit import fit
 
 AXIS = "connections"
-#: If our client takes more than this share of all processors' time, the curve shows the client's limits too.
+#: If bufferlab's client takes more than this share of all processors' time, the curve shows the client's limits too.
 MOST_CLIENT_SHARE = 0.20
 _WORKER, _SERVER = "worker_cpu_share", "server_cpu_share"
 _LATENCIES = (("median", "latency_p50_us"), ("p99", "latency_p99_us"))
@@ -62,7 +62,7 @@ def concurrency(analysis: Analysis) -> Section | None:
 
 
 def asks_for_throughput(analysis: Analysis) -> bool:
-    """Return whether the sweep asks for throughput: it varies connections, in windows of a fixed time."""
+    """Return whether the sweep measures throughput: it varies connections, in windows of a fixed time."""
     measure = analysis.sweep.asked.get("measure")
     return analysis.axis == AXIS and isinstance(measure, dict) and "transactions" not in measure
 
@@ -94,7 +94,7 @@ def _of_group(analysis: Analysis, place: int, group: Group, points: tuple[PointR
 
 
 def _why_the_clients(analysis: Analysis, points: Sequence[PointRuns]) -> str:
-    """Return why the curve also shows limits of our client; "" if it shows only the server's."""
+    """Return why the curve also shows limits of bufferlab's client; "" if it shows only the server's limits."""
     client = _client(analysis, points)
     if client is None or client.share <= MOST_CLIENT_SHARE:
         return ""
@@ -106,13 +106,14 @@ def _why_the_clients(analysis: Analysis, points: Sequence[PointRuns]) -> str:
 
 
 def _is_here(analysis: Analysis) -> bool:
-    """Return whether the server runs on our host; its processor time is known only then."""
+    """Return whether the server runs on this host; its processor time is known only then."""
     return analysis.fit(_SERVER) is not None
 
 
 @dataclass(frozen=True)
 class _Client:
-    """The largest share of the usable processors' time that our client took, and the point where it did."""
+    """The largest share of the usable processors' time that bufferlab's client took, and the point at which it took
+    it."""
 
     share: float
     where: str
@@ -124,7 +125,7 @@ class _Client:
 
 
 def _client(analysis: Analysis, points: Sequence[PointRuns]) -> _Client | None:
-    """Return the largest share of processor time that our client took at these points; None if unknown."""
+    """Return the largest share of processor time that bufferlab's client took at these points; None if unknown."""
     means = [(mean.value, point) for point in points if (mean := analysis.mean(_WORKER, point)) is not None]
     shares = [(_all_over_usable(analysis) * value, point) for value, point in means]
     if not shares:
@@ -153,8 +154,8 @@ def sentence(analysis: Analysis, found: Concurrency) -> str:
     members = [str(count) for count in found.best.members]
     if len(members) == 1:
         return f"{said}, more than at any other number of them.{told}"
-    # A number of connections that may be the best may also be far worse than the best, so the sentence says by how
-    # much.
+    # A member of the set may be the best, but may also be worse than the best. So the sentence says by how much at
+    # most.
     worst = max(found.best.behind[count] for count in found.best.members)
     far = "" if worst > words.WIDEST_FACTOR else f"; each is {words.two_digits(1 - 1 / worst)} % behind it at most"
     return f"{said}. {words.listing(members)} connections cannot be told apart as the best{far}.{told}"
@@ -162,7 +163,7 @@ def sentence(analysis: Analysis, found: Concurrency) -> str:
 
 def _intro(analysis: Analysis, found: Sequence[Concurrency]) -> str:
     text = "Each connection sends its next transaction when its last has ended."
-    # If the sweep asks for throughput, its answer already has these sentences.
+    # If the sweep measures throughput, its answer already has these sentences.
     if asks_for_throughput(analysis):
         return text
     return " ".join([text, *(sentence(analysis, one) for one in found)])
@@ -373,7 +374,8 @@ def _times(analysis: Analysis) -> Table | None:
 
 
 def _all_over_usable(analysis: Analysis) -> float:
-    """Return the host's processors divided by those that our processes may use, which affinity or a quota limits."""
+    """Return the host's processors divided by those that bufferlab's processes may use, which affinity or a quota
+    limits."""
     usable = {str(told.get("host_id")): told.get("cores") for told, _ in analysis.sweep.hosts}
     found = [
         (len(run.window.subjects("cpu_usr_us")) - 1) / cores  # The subject "all" is not a processor.

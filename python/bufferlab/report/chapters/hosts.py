@@ -1,4 +1,7 @@
-"""The chapter on the hosts of a merged sweep: how far their numbers differ; points' differences do not."""
+"""The chapter on the hosts of a merged sweep.
+
+It shows how much figures differ from host to host. This effect cancels in the differences between points.
+"""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ _TABLE = "sbtest1"
 _BRIEF = ("Page", "Layout", "Frames", "Predicted knee (rows)", "Fitted knee (rows)", "Fitted / predicted")
 #: The number of points of a drawn curve.
 _CURVE_STEPS = 120
-#: A straight line, which needs no model, is fitted to points up to this many times the predicted knee. Beyond, the
+#: A straight line, which needs no model, is fitted to points up to this multiple of the predicted knee. Beyond it, the
 #: curve of misses bends.
 _HINGE_REACH = 1.6
 
@@ -50,7 +50,7 @@ class _Line:
     tree: dict[str, Any]
     rows: int
     frames: int
-    """The number of frames that hold pages of data: `pool_frames` without those that the server keeps free."""
+    """The number of frames for pages of data: `pool_frames` minus the frames that the server keeps free."""
     pool_frames: int
     layout: Layout
     even: bool
@@ -138,7 +138,8 @@ def _frames(run: MeasuredRun, page_size_bytes: int) -> int:
 
 
 def _fitted_knees(lines: Sequence[_Line]) -> Fit | None:
-    """Fit the model's knee to each line in each block; return the fit of the knees over blocks; None without any."""
+    """Fit the model's knee to each line in each block; return the fit of the knees over blocks; None if there are
+    none."""
     values = []
     for line in lines:
         measured = line.measured()

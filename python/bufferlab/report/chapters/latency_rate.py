@@ -1,7 +1,7 @@
 """The chapter on response times against the rate of arrivals.
 
-A response time counts from the moment at which a transaction was to begin. Only open loops have such a moment. In a
-closed loop a stalled database gets no requests, so its stall does not show.
+A response time counts from the moment at which the transaction should have begun. Only open loops have such a moment.
+In a closed loop a stalled database gets no requests, so response times do not show the stall.
 """
 
 from __future__ import annotations

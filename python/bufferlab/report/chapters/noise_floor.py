@@ -22,7 +22,8 @@ REPETITIONS = (3, 5, 10)
 OLD_DAYS = 30
 _ARM = "arm"
 _IDENTICAL = "identical"
-#: If the noise within a block is at least this share of the noise across blocks, the host causes a part of it.
+#: If the noise within a block is at least this share of the noise across blocks, the host is assumed to cause a part of
+#: the noise.
 _HOST_PART = 0.25
 
 

@@ -29,7 +29,7 @@ _CAPTION = (
     "several."
 )
 _OF_RUNS = " Without any run: means of generated runs with their own seeds."
-#: Verdicts whose sentences quote numbers of a single pool or a single traced run. The tables have these numbers too.
+#: Verdicts whose sentences have numbers of a single pool or a single traced run. The tables have these numbers too.
 _OF_NUMBERS = ("short_trace", "own_point")
 _END = "trace"
 """The label at the end of the figure's line for predictions from a trace."""
@@ -56,14 +56,14 @@ class _Group:
         return None if pool.reads is None else pool.reads / self.of.traced.work[self.unit]
 
     def measured(self, pool: OtherPool) -> PointRuns | None:
-        """Return the point that was measured with this pool's size; None without one."""
+        """Return the point that was measured with this pool's size; None if there is none."""
         return next((point for point in self.points if point.number(self.pool) == pool.pool_bytes), None)
 
 
 def other_pools(analysis: Analysis) -> Section | None:
     """Return the chapter; None for a sweep without predictions from a page trace."""
     found = analysis.sweep.other_pools()
-    # other-pools.json has the groups in the random order of their traced runs. The report has them in order of points.
+    # other-pools.json has the groups in the random order of their traced runs. The report sorts them by points.
     groups = sorted(_groups(analysis, found.of), key=lambda group: group.points[0].index) if found else []
     if not groups:
         return None
@@ -200,7 +200,7 @@ def _cells(analysis: Analysis, group: _Group, pool: OtherPool) -> tuple[str, ...
     mean = analysis.mean(group.metric, point) if point else None
     off = reads / mean.value - 1 if reads is not None and mean and mean.value else None
     size = format_bytes(pool.pool_bytes)
-    # The report's other tables name a measured point by the value that was asked for.
+    # The report's other tables name a measured point by the requested value.
     asked = f" ({name})" if point and (name := analysis.short_label(point)) != size else ""
     return (
         ", ".join(filter(None, [group.label, f"{size}{asked}"])),

@@ -25,7 +25,7 @@ _ID = "without-a-run"
 TITLE = "What was predicted without any run"
 LABEL, DOUBTED = "predicted without any run", "without any run, with a doubt"
 END = "no run"
-"""The label at the end of the figure's line for predictions without any run."""
+"""The label at the end of the line that shows predictions without any run."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class WithoutRun:
         return per_work("reads", self.unit)
 
     def doubts(self, point: PointRuns) -> str:
-        """Return the names of the verdicts that doubt a point's prediction; "" without any."""
+        """Return the names of the verdicts on a point's prediction (reasons to doubt it); "" if there are none."""
         return ", ".join(dict.fromkeys(one.name.replace("_", " ") for one in self.verdicts[point.index]))
 
     def dots(self, points: Sequence[tuple[PointRuns, float, str]]) -> tuple[tuple[Dot, ...], tuple[Dot, ...]]:
@@ -153,7 +153,7 @@ def with_series_alike(plots: Sequence[PointsPlot]) -> list[PointsPlot]:
 def _is_drawn_with_other_pools(analysis: Analysis) -> bool:
     """Return whether the chapter on other pools already draws these predictions.
 
-    It does if the axis is the pool's size, and each group has a traced run.
+    It draws them if the axis is the pool's size, and each group has a traced run.
     """
     pools = analysis.sweep.other_pools()
     is_pool = bool(analysis.engine) and analysis.axis == engines.declaration(analysis.engine).results.pool

@@ -1,1 +1,2 @@
-"""Compares sides, measured or predicted: `compare` two, `history` many, `accuracy` a prediction with its runs."""
+"""Compares measured or predicted sweeps: `compare` two sides, `history` many sweeps, `accuracy` a prediction with
+measured runs."""

@@ -1,4 +1,5 @@
-"""Compares a predicted sweep with a measured one: how wrong was the model at each point, and would it have misled?"""
+"""Compares a predicted sweep with a measured one: the model's error at each point, and whether it would have led to a
+wrong choice."""
 
 from __future__ import annotations
 
@@ -45,7 +46,8 @@ class PointAccuracy:
     """The predicted reads; None if they depend on the speed of the run."""
     lru: float
     measured_frames: float | None
-    """The frames of the pool that the measured servers counted, in the mean of the runs; None if no run has them."""
+    """The number of the pool's frames that the measured server reported, as a mean over the runs; None if no run has
+    it."""
     in_development: bool
     """Whether development_cells.toml lists the point: its measured reads were known while the models were developed."""
 
@@ -77,7 +79,7 @@ class ErrorSummary:
     name: Literal["all", "held out", "development"]
     n: int
     mean: float
-    """The mean size of the errors of the model, without their signs; 0.01 is 1 %."""
+    """The mean of the model's errors without their signs; 0.01 is 1 %."""
     largest: float
     """The model's error that is farthest from zero, with its sign."""
     lru_mean: float
@@ -117,8 +119,8 @@ class Stretches:
     predicted: tuple[int, int]
     measured: tuple[int, int]
     differ: bool
-    """Whether the lengths differ enough that one side's window reads pages for the first time that the other side had
-    read before its window."""
+    """Whether the lengths differ to such an extent that one side reads pages for the first time within its window,
+    which the other side read before its window."""
 
 
 @dataclass(frozen=True)
@@ -134,7 +136,7 @@ class Accuracy:
     summaries: tuple[ErrorSummary, ...]
     stretches: tuple[Stretches, ...]
     touched: tuple[Touched, ...]
-    """The pages touched, by table and index, for points with a page trace of a measured run and a generated run."""
+    """The touched pages by table and index, for points with both a measured run's page trace and a generated run."""
     writes: tuple[PointWrites, ...]
     """Measured and predicted writes of each point; empty for a model without writes."""
     work: Work
@@ -173,7 +175,10 @@ class Accuracy:
 
 
 def accuracy(measured: SweepFolder, predicted: SweepFolder) -> Accuracy:
-    """Join the points of both sweeps, judge each prediction, and return the result. The sweeps may be swapped.
+    """Match the points of both sweeps, judge each prediction, and return the result.
+
+    The sweeps may be given in either order.
+
 
     Raises SpecError unless one sweep was measured and the other predicted, with the same settings and a common point
     that has reads on both sides. Raises DataFileError for damaged samples or a damaged page trace.
@@ -329,7 +334,7 @@ def was_seen(
     """Return whether the models' developers had seen the measurement of a point (development_cells.toml).
 
     `asked` has all settings of the point; `swept` names those that the sweep varied. Generated accesses
-    (`of_generated`) have other cells than models of buffer managers.
+    (`of_generated`) have their own entries, apart from those of buffer managers' models.
     """
     return any(
         cell.get("of_generated", False) == of_generated

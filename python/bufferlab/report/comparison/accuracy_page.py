@@ -57,7 +57,7 @@ def as_report(accuracy: Accuracy) -> Report:
         ),
         sections=(
             Section("points", "Points", "", (_table(accuracy), *_written(accuracy))),
-            # The errors of one point have no mean, and no largest one.
+            # With a single point, a table of the mean and the largest error would be useless.
             *((Section("summary", "Errors", "", (_summary_table(accuracy),)),) if len(accuracy.points) > 1 else ()),
             *((Section("steps", "Steps", "", (_steps_table(accuracy),)),) if accuracy.steps else ()),
             *((Section("touched", "Touched pages", "", told),) if told else ()),
@@ -82,7 +82,7 @@ def answer(accuracy: Accuracy) -> str:
     if judged:
         right = sum(bool(one.right) for one in judged)
         lines.append(f"The model tells the direction of {right} of {words.plural(len(judged), 'resolved step')}.")
-    # Without a resolved step noise alone decides which point was best.
+    # If no step is resolved, noise alone decides which measured point was best.
     if accuracy.chosen and accuracy.regret is not None and (judged or not accuracy.steps):
         more = f"which reads {_share(accuracy.regret)} more than the best, {accuracy.best.label}"
         lines.append(f"It would choose {accuracy.chosen.label}, {more if accuracy.regret else 'which is the best'}.")
@@ -127,7 +127,8 @@ def _measured(point: PointAccuracy) -> str:
 
 
 def _off(error: float) -> str:
-    """Return how a prediction lies to the measured value: per cent above or below, or a multiple if at least twice it.
+    """Return in words how a prediction compares with the measured value: per cent above or below, or a multiple from
+    twice the value on.
 
     >>> _off(0.0213), _off(-0.3), _off(196.4), _off(0.0)
     ('2.1 % above', '30.0 % below', '197 times', '0.0 % above')

@@ -42,7 +42,7 @@ class MetricCompared(FigureAt):
     level: float
     """The confidence level of this single interval, chosen so that its family holds together at LEVEL."""
     unclaimed: str | None
-    """The reason why no claim on this metric is allowed, regardless of its interval; None without one."""
+    """The reason why no claim on this metric is allowed, regardless of its interval; None if there is none."""
 
     @property
     def outcome(self) -> Outcome:
@@ -108,7 +108,7 @@ def compare_sides(sides: Sides, *, force: bool = False, rules: Sequence[Rule] = 
     if against and not force:
         raise SpecError.of(against)
     metrics = _metrics(sides)
-    # Equal seeds make equal transactions only with the same workload on the same data.
+    # Equal seeds give equal transactions only with the same workload on the same data.
     method: Method = "welch" if against else method_for([_seeds(match) for match in sides.matched])
     blocked = {metric: _blocked(sides, metric) for metric in metrics}
     present = {metric: [match for match in sides.matched if _has(match, metric)] for metric in metrics}
@@ -210,7 +210,8 @@ def _seeds(match: MatchedPoint) -> Match:
 
 
 def _context(sides: Sides, metric: str) -> list[Cell]:
-    """Return the values at all other points, if points of one sweep are compared: they also show its noise."""
+    """Return the values at all other points if points of one sweep are compared: these values also show the sweep's
+    noise."""
     if not sides.one_sweep:
         return []
     taken = {point.index for match in sides.matched for point in match.both}

@@ -97,7 +97,7 @@ def _figure(compared: SidesCompared) -> Figure | None:
     series = [Series(name, tuple(_dots(of, metric, matches)), joined=False) for name, of, matches in sides_drawn]
     has_settings = any(match.settings for match in sides.matched)
     if not has_settings and all(one.dots for one in series):
-        # With a single matched setting, the axis has a place for each side.
+        # With a single matched setting, the axis has one place for each side.
         named = (replace(one.dots[0], x=float(x), tick=one.label) for x, one in enumerate(series))
         series = [Series("", tuple(named), joined=False)]
     values = [value for one in series for dot in one.dots for value in dot.runs]
@@ -126,7 +126,7 @@ def _figure(compared: SidesCompared) -> Figure | None:
 def changes(compared: SidesCompared) -> Figure | None:
     """Return the plot of changes with their intervals: B divided by A, in a row for each metric and setting.
 
-    It shows the first _MOST_CHANGES judged ratios, those of the headline metric first. Return None without any.
+    It shows the first _MOST_CHANGES judged ratios, those of the headline metric first. Return None if there are none.
     """
     names = dict.fromkeys([compared.headline, *compared.metrics])
     judged = [

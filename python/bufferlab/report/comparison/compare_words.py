@@ -113,7 +113,8 @@ def _rows(compared: SidesCompared, metric: str) -> list[Row]:
 
 
 def _of_many(found: Sequence[Compared], metric: str) -> str:
-    """Return the least and the greatest value, over the settings, of a metric that is the same on both sides."""
+    """Return in words the least and the greatest value, over all settings, of a metric that is the same on both
+    sides."""
     values = sorted(one.value_a for one in found)
     return " to ".join(dict.fromkeys(words.cell(declared(metric), value) for value in (values[0], values[-1])))
 
@@ -226,7 +227,7 @@ _OUTCOME_WORDS = {
 
 
 def _rest(figures: Sequence[MetricCompared]) -> str:
-    """Return in words at how many settings no difference in the metric was found, by outcome."""
+    """Return in words, for each kind of outcome without a difference, at how many settings it occurred."""
     parts = []
     for outcome in ("not_distinguishable", "same", "not_claimed"):
         found = [figure for figure in figures if figure.outcome == outcome]
@@ -240,7 +241,7 @@ def _rest(figures: Sequence[MetricCompared]) -> str:
 
 
 def _largest(figures: Sequence[MetricCompared]) -> str:
-    """Return in words the change that would have been found at each of these points; "" if none is known."""
+    """Return in words how large a change would have been found at each of these points; "" if that is unknown."""
     verdicts = [figure.found.verdict for figure in figures if figure.found and figure.found.verdict.detectable]
     if not verdicts:
         return ""
@@ -266,7 +267,8 @@ def _rests_on_known(compared: SidesCompared) -> bool:
 
 
 def _by_known(figures: Sequence[MetricCompared]) -> str:
-    """Return the words for claims that rest on the known scatter of a count; "" if they rest on the runs' scatter."""
+    """Return the words for claims that are based on the known scatter of a count; "" if they are based on the runs' own
+    scatter."""
     judged = [figure.found.verdict.estimate for figure in figures if figure.found and figure.outcome in _JUDGED]
     times = [estimate.times for estimate in judged if estimate.times is not None]
     differ = "the usual difference of two runs"

@@ -38,8 +38,10 @@ class Rule:
     metric: str
     word: Word
     limit: float
-    """The smallest change in the bad direction that breaks the rule: a share of A's value (0.05 for 5 %); of a metric
-    that is itself a share, a difference of shares."""
+    """The smallest change in the bad direction that breaks the rule: a share of A's value (0.05 for 5 %).
+
+    For a metric that is itself a share, it is a difference of shares.
+    """
 
     @property
     def rises(self) -> bool:
@@ -103,7 +105,7 @@ def parse(text: str, work: Work | None = None) -> Rule:
     derived = registry().derived
     metric = derived.get(phase_of(name)[1])
     if metric is None:
-        # "reads" is meant as "reads_per_...". By spelling alone another metric's name could be the closest.
+        # A user who writes "reads" means "reads_per_...". By spelling alone another metric's name could be closer.
         there = [known for known, of in derived.items() if work is None or of.work in (None, "transaction", work)]
         begin = [known for known in there if known.startswith(f"{name}_per_")]
         within = [known for known in there if f"_{name}_" in known][:4]
@@ -175,9 +177,11 @@ _SAID = {"broken": "broken", "holds": "holds", "undecided": "cannot be told"}
 
 
 def sentences(judged: RuleJudged, since: str = "", why: str = ", the runs scatter too much") -> list[str]:
-    """Return the sentences on a rule: one for each setting that decides its outcome, or a single one if it holds.
+    """Return the sentences on a rule: one for each setting that decides the rule's outcome, or a single sentence if the
+    rule holds.
 
-    `since` is the name of the sweep from which on changes count. `why` are the words for an undecided rule.
+    `since` is the name of the sweep from which on changes count. `why` has the words for the cause if the rule is
+    undecided.
     """
     told = [point for point in judged.points if point.outcome == judged.outcome]
     said = f"{judged.rule.text}: {_SAID[judged.outcome]}{why if judged.outcome == 'undecided' else ''}"

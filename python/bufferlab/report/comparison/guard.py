@@ -1,4 +1,7 @@
-"""Finds differences that make a comparison invalid or doubtful: objections refuse it, warnings go to its readers.
+"""Finds differences that make a comparison invalid or doubtful.
+
+Objections prevent the comparison; warnings are shown to its readers.
+
 
 An objection is a difference that gives the numbers another meaning: the engine, the workload, or loaded data that
 differ for a reason other than the compared settings. Different hosts, versions, days and settings give warnings.
@@ -25,11 +28,11 @@ _SAME_HINT = "predict and measure with the same settings: --set NAME=VALUE"
 FORCE_HINT = "--force compares them all the same, and says so beside the answer"
 #: Keys of host.json that do not describe the host, or that repeat other fields.
 _NOT_THE_HOST = ("format", "format_version", "host_id", "boot_key", "noise", "data_directory")
-#: Windows whose transactions differ by more than this share grow the database unequally.
+#: If the transactions of two windows differ by more than this share, the database grows unequally in them.
 _WINDOW_LIMIT = 0.01
 #: Numbers that differ by at most this share count as the same setting, because pools are rounded to whole frames.
 _ROUNDED = 0.005
-#: From this ratio on two warm-ups are not ones whose ends differ by chance.
+#: From this ratio on, chance no longer explains the different lengths of two warm-ups.
 _FAR_LONGER = 4
 
 
@@ -45,7 +48,7 @@ def require_same_source(sides: Sides) -> None:
 def require_prediction(sides: Sides) -> None:
     """Raise SpecError unless A is a measured sweep, and B a prediction with the same engine, workload and settings.
 
-    Any other difference would be taken for an error of the model.
+    Any other difference would look like an error of the model.
     """
     for analysis, source in ((sides.a, "measured"), (sides.b, "predicted")):
         if any((run.run.prediction is not None) != (source == "predicted") for run in analysis.runs):
@@ -125,7 +128,7 @@ def _objection(what: str, why: str, values: tuple[set[str], set[str]]) -> Proble
 
 
 def _other_data(sides: Sides) -> Problem | None:
-    """Return the objection that the two sides loaded different data.
+    """Return an objection if the two sides loaded different data.
 
     The result is None if a compared setting (a page size) or the engine's version explains the difference.
     """
@@ -133,7 +136,7 @@ def _other_data(sides: Sides) -> Problem | None:
         a, b = ({run.run.data_key for run in point.ok} for point in match.both)
         if a == b:
             continue
-        # Generated runs have no loaded data, so only the settings that decide loaded data are compared.
+        # Generated runs have no loaded data, so only the settings that determine the data are compared.
         unknown = None in a | b
         deciding = _deciding(match)
         differing = [name for name in _differing(match) if name in deciding]
@@ -161,7 +164,7 @@ def _deciding(match: MatchedPoint) -> dict[str, str]:
     """Return the settings that decide which data are loaded: name -> "engine" or "workload"."""
     run = match.a.ok[0].run
     found: dict[str, str] = {}
-    with suppress(KeyError):  # This bufferlab may lack an engine or workload of a newer version.
+    with suppress(KeyError):  # This bufferlab may lack a newer version's engine or workload.
         found |= {knob.name: "engine" for knob in engines.declaration(run.engine).knobs if knob.decides_file}
     with suppress(KeyError):
         declared = workloads.declaration(run.workload["name"]).parameters
@@ -198,9 +201,9 @@ def _other_settings(sides: Sides) -> list[str]:
 def _other_actual(sides: Sides) -> list[str]:
     """Return a warning if equal settings ran with different values, such as 10 % of databases of different sizes.
 
-    Settings that both sides left to the server come last, in a separate warning, if another setting was asked
-    differently: a server derives some from others (PostgreSQL wal_buffers from
-    shared_buffers: xlog.c, XLOGChooseNumBuffers).
+    Settings that both sides left to the server come last, in a separate warning, if the sides differ in a requested
+    setting: a server derives some settings from others (PostgreSQL wal_buffers from shared_buffers: xlog.c,
+    XLOGChooseNumBuffers).
     """
     found: dict[str, list[tuple[str, str]]] = {}
     left: dict[str, list[tuple[str, str]]] = {}

@@ -1,7 +1,7 @@
 """Judges a history of sweeps: where metrics change their level, by how much, and whether a rule of --fail-if is broken.
 
-All metrics at all settings are one family: of histories in which nothing changed, the share FALSE_ALARMS reports a
-change. This file makes the data, history_words.py its sentences, and history_page.py the answer that every format
+All metrics at all settings form one family: in a share FALSE_ALARMS of the histories without a change, a change is
+reported. This file makes the data, history_words.py its sentences, and history_page.py the answer that every format
 draws.
 """
 
@@ -52,9 +52,13 @@ class HistorySeries(FigureAt):
     runs: tuple[int, ...]
     scale: Scale
     scatter: float | None
-    """The standard deviation of a sweep about its level: a share on the log scale. None for fewer than two values."""
+    """The standard deviation of the sweeps' values about their level; on the log scale it is relative.
+
+    None for fewer than two values.
+    """
     detectable: float | None
-    """The smallest step, in the middle of a history, that would be found in four histories of five; None without one.
+    """The smallest step, in the middle of the history, that would be found in four of five such histories; None if
+    unknown.
 
     Its scale is that of `scatter`.
     """
@@ -166,7 +170,7 @@ def _series(sweeps: Sweeps) -> Iterator[HistorySeries]:
         told = [why for sweep, why in zip(kept, whys, strict=True) if metric in sweep.metrics]
         blocked = told[-1] if told and all(told) else None
         for place, key in enumerate(keys):
-            # A sweep that may not claim anything on a metric gives no value, unless this is so for all sweeps.
+            # A sweep that allows no claim on a metric gives no value, unless no sweep allows one.
             runs = [
                 of[key].values.get(metric, ()) if key in of and (blocked or not why) else ()
                 for of, why in zip(points, whys, strict=True)
@@ -224,7 +228,7 @@ def _verdict(estimate: Estimate, scale: Scale, detectable: float | None = None) 
 
 
 def could_find(series: HistorySeries) -> Verdict:
-    """Return a verdict without a claim, with the smallest step that would have been found in the series."""
+    """Return a verdict that claims nothing, but has the smallest step that would have been found in the series."""
     detectable = series.detectable
     if detectable is not None and series.scale == "log":
         detectable = float(np.exp(detectable))
@@ -249,7 +253,8 @@ def _may_be_one(change: Change, sure: Change) -> bool:
 
 
 def _judged_rule(told: History, rule: Rule, level: float) -> RuleJudged:
-    """Judge a rule at every setting by each change from `since` on; without any, by the smallest change it would find.
+    """Judge a rule at every setting by each change from `since` on; if there are none, by the smallest change that
+    would have been found.
 
     Raises SpecError if no sweep has the rule's metric, or if no claim on it is allowed.
     """
@@ -265,7 +270,7 @@ def _judged_rule(told: History, rule: Rule, level: float) -> RuleJudged:
         since = [step for step in one.steps if step.change.place >= told.since_place]
         found = [at_setting(rule, one.setting, step.found) for step in since]
         rest = _unchanged(rule, one)
-        # Even if a change to the better was found, a change to the worse may have remained unseen.
+        # Even if a change for the better was found, a change for the worse may have been missed.
         is_needed = rest.outcome == "undecided" and all(point.outcome != "broken" for point in found)
         points += [*found, rest] if is_needed or not found else found
     return RuleJudged(rule, level, tuple(points))

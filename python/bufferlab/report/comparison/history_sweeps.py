@@ -2,8 +2,8 @@
 
 The order is that of the dates in the folders, or of a file with a name on each line, as `git rev-list --reverse` prints
 it. bufferlab cannot know which commit of a server or an application was measured, so the user names the commit: as
-NAME=FOLDER, by the folder's own name, or by the name of the folder above it. Only the runs' values of a sweep are kept
-in memory, not their samples.
+NAME=FOLDER, by the folder's own name, or by the name of the folder above it. Of each sweep only the values of its runs
+are kept in memory, not their samples.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from bufferlab.units import format_bytes, readable
 
 #: The setting that names the measured build. In a history it may differ from sweep to sweep.
 SERVER = "server"
-#: Facts of a host that change with updates or from boot to boot. A report names their changes, but a sweep with other
-#: values stays in the history.
+#: Facts about a host that may change with updates or at each boot. A report lists such changes, but they exclude no
+#: sweep from the history.
 _SOFT = ("kernel", "os", "device name", "device major minor", "filesystem source", "filesystem mount point")
 _MEMORY = "memory total bytes"
 _LEAST_OF_A_COMMIT = 7
@@ -38,7 +38,7 @@ _MOST_NAMED = 5
 
 @dataclass(frozen=True)
 class PointTold:
-    """A point of a sweep: its settings as asked, and the values of its runs by metric."""
+    """A point of a sweep: its requested settings, and the values of its runs by metric."""
 
     asked: Mapping[str, str]
     swept: Mapping[str, str]
@@ -55,7 +55,7 @@ class SweepTold:
     name: str
     path: Path
     began_at: datetime | None
-    """The start of the sweep's first run that ended well; None if none ended well."""
+    """The start of the sweep's first successful run; None if there is none."""
     headline: str
     metrics: tuple[str, ...]
     points: tuple[PointTold, ...]
@@ -70,7 +70,7 @@ class SweepTold:
     beside: Mapping[str, str]
     """Properties that may differ from sweep to sweep, and are named with a change: versions, kernel, server."""
     line: str = ""
-    """The text after the sweep's name in the file of --order; "" without one."""
+    """The text after the sweep's name in the file of --order; "" if there is none."""
 
     @property
     def runs(self) -> int:
@@ -125,7 +125,7 @@ class Sweeps:
 
 
 def named(arguments: Sequence[str]) -> list[tuple[str, Path]]:
-    """Return the name ("" for none) and the folder of each argument FOLDER or NAME=FOLDER.
+    """Return, for each argument FOLDER or NAME=FOLDER, the name ("" if none is given) and the folder.
 
     An argument that is an existing path is a FOLDER, even with "=" in it. Raises SpecError for an empty name or folder
     around "=", and for a name given twice.
@@ -326,7 +326,10 @@ def _require_other_runs(sweeps: Iterable[SweepTold]) -> None:
 
 
 def _sorted_out(sweeps: Sequence[SweepTold]) -> tuple[tuple[SweepTold, ...], tuple[Apart, ...]]:
-    """Return the sweeps that match a chosen sweep, and the others. The chosen one is the newest that matches the most.
+    """Return the sweeps that match a chosen sweep, and the others.
+
+    The chosen sweep is the one that matches the most sweeps; of several, the newest.
+
 
     Raises SpecError if no run of any sweep ended well.
     """
@@ -335,7 +338,7 @@ def _sorted_out(sweeps: Sequence[SweepTold]) -> tuple[tuple[SweepTold, ...], tup
         hint = "look at their reports for the reasons"
         raise SpecError("no run of these sweeps ended well", f"{sweeps[0].path} and others", hint)
     apart_of = _differences(ran)
-    # A history has few kinds of sweeps, so one sweep of each kind is compared with all.
+    # Sweeps of one kind match the same others, so only one sweep of each kind is compared with all.
     kinds = {tuple(sorted(sweep.like.items())) + tuple(sweep.points[0].asked.items()): sweep for sweep in ran}
     counted = [(sum(not apart_of(sweep, other) for other in ran), ran.index(sweep), sweep) for sweep in kinds.values()]
     like = max(counted, key=lambda one: one[:2])[2]
@@ -369,7 +372,7 @@ def _differences(sweeps: Sequence[SweepTold]) -> Callable[[SweepTold, SweepTold]
 
 
 def _other_data(own: SweepTold, other: SweepTold) -> dict[str, tuple[str, str]]:
-    """Return the keys of the loaded data if they differ between sweeps of one engine version, else {}."""
+    """Return the keys of the loaded data if they differ although the engine's version is the same; else {}."""
     engine = own.like["engine"]
     if own.beside.get(engine) != other.beside.get(engine):
         return {}

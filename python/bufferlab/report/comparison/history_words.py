@@ -63,7 +63,7 @@ def place(history: History, event: HistoryEvent) -> str:
 
 
 def change(step: Step) -> str:
-    """Return the size of a change, "6.1–7.9 % higher"; the ends of its interval if "no change" lies between them."""
+    """Return the size of a change, "6.1–7.9 % higher"; if its interval includes "no change", the interval's ends."""
     verdict = step.found.verdict
     if verdict.resolved:
         return claimed(verdict, step.metric)
@@ -71,7 +71,8 @@ def change(step: Step) -> str:
 
 
 def detectable(series: HistorySeries) -> str:
-    """Return the step that would have been found in the middle of the history, "a step of 3.1 %"; "" without one."""
+    """Return the step that would have been found in the middle of the history, "a step of 3.1 %"; "" if there is
+    none."""
     shown = words.detectable(could_find(series), words.unit_of_change(declared(series.metric)))
     return f"a step of {shown}" if shown else ""
 
@@ -136,7 +137,8 @@ def changes_table(history: History) -> Table:
 
 
 def beside_table(history: History) -> Table | None:
-    """Return the table of other differences between a change's first sweep and the sweep before; None without any."""
+    """Return the table of other differences between a change's first sweep and the sweep before; None if there are
+    none."""
     rows = [
         (place(history, event), name, before, since)
         for event in history.events

@@ -132,7 +132,8 @@ def of_one_folder(folder: SweepFolder, first: str, second: str) -> Sides:
 
 
 def asked_of(point: PointRuns) -> dict[str, str]:
-    """Return every setting of a point as asked: of the load, of the workload and of the engine, by name."""
+    """Return the requested value of every setting of a point, by name: settings of the load, the workload and the
+    engine."""
     found = {knob.name: knob.default for knob in LOAD_KNOBS}
     if point.records:
         record = point.records[0]
@@ -152,7 +153,8 @@ def _swept_names(points: Iterable[PointRuns]) -> list[str]:
 def _match(
     of_a: Iterable[PointRuns], of_b: Iterable[PointRuns], names: list[str]
 ) -> tuple[tuple[MatchedPoint, ...], tuple[PointRuns, ...], tuple[PointRuns, ...]]:
-    """Return the pairs of points with equal settings `names` and good runs, and the rest of each side."""
+    """Return the pairs of points that have good runs and agree in the settings `names`, and the other points of each
+    side."""
     partners = {_place(point, names): point for point in of_b}
     matched: list[MatchedPoint] = []
     only_a = []
@@ -203,7 +205,7 @@ def _having(analysis: Analysis, want: Mapping[str, str], text: str) -> list[Poin
 
 
 def _canonical(analysis: Analysis, name: str, value: str, text: str) -> str:
-    """Return the canonical text of a setting's value: "4KiB" for "4k". Raises SpecError for a bad value."""
+    """Return the canonical text of a setting's value: "4KiB" for "4k". Raises SpecError for an invalid value."""
     knob = _declared(analysis, name)
     if knob is None:
         return value

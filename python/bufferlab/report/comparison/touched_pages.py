@@ -1,7 +1,7 @@
 """Compares the pages touched in a measured run's page trace with those of a generated run, by table and index.
 
-A pool decides which pages are read, but not which are touched. So one traced run represents all points that differ
-only in their pool. A trace does not record where a transaction ends, so equal numbers of accesses are taken for equal
+A pool decides which pages are read, but not which are touched. So one traced run represents all points that differ only
+in their pool. A trace does not record where a transaction ends, so equal numbers of accesses are taken to be equal
 numbers of transactions.
 """
 
@@ -27,7 +27,7 @@ from bufferlab.traces.page_trace import TOUCHES, RunTrace, number_of
 
 @dataclass(frozen=True)
 class TouchedPair:
-    """A number measured from the trace, and the same number from the generated run; None where a side has none."""
+    """A number counted in the trace, and the same number of the generated run; None if a side lacks it."""
 
     ALSO_PRINTED: ClassVar = ("difference",)
 
@@ -76,7 +76,8 @@ class Touched:
 
 
 def touched(matched: Sequence[MatchedPoint]) -> Iterable[Touched]:
-    """Yield, for each group of points that differ only in their pool, both sides of the first point that has them.
+    """Yield, for each group of points that differ only in their pool, the touches of both sides at the first point that
+    has both.
 
     The sides are a page trace and the counts of a generated run. Raises DataFileError for a damaged trace.
     """
@@ -182,7 +183,8 @@ def _by_object(pages: NDArray[np.int64], starts: NDArray[np.int64]) -> NDArray[n
 
 
 def _distinct(pages: NDArray[np.int64], starts: NDArray[np.int64], share: float) -> NDArray[np.float64]:
-    """Return the mean number of distinct pages of each object in pieces of the trace, each `share` of its accesses."""
+    """Cut the trace into pieces of `share` of its accesses; return the mean number of distinct pages of each object per
+    piece."""
     count = int(1 / share + 1e-9)
     edges = np.round(np.arange(count + 1) * share * len(pages)).astype(int)
     found = np.zeros(len(starts))

@@ -34,20 +34,21 @@ class PointWrites:
     """The reason why writes are not predicted; None if they are."""
     doubts: tuple[str, ...]
     written_bytes: Estimate | None
-    """The bytes that the server's processes wrote, by the kernel's count: with direct I/O those sent to storage, else
-    those of write calls. None if the kernel did not count them, and for asynchronous writes of buffered files."""
+    """The bytes that the server's processes wrote, by the kernel's count: bytes sent to storage with direct I/O, else
+    bytes of write calls. None if the kernel did not count them, and for asynchronous writes of buffered files."""
     least_bytes: float | None
     """The lower end of the predicted bytes of pages, copies and log; None if they are not predicted."""
     most_bytes: float | None
 
     @property
     def bytes_error(self) -> float | None:
-        """Return how far the nearer end of the predicted bytes is from the measured mean; 0.01 is 1 %."""
+        """Return the relative distance of the nearer end of the predicted bytes from the measured mean; 0.01 is 1 %."""
         return None if self.written_bytes is None else _error(self.written_bytes, self.least_bytes, self.most_bytes)
 
     @property
     def error(self) -> float | None:
-        """Return how far the nearer end is from the measured mean, 0 if the mean lies in the range; 0.01 is 1 %."""
+        """Return the relative distance of the range's nearer end from the measured mean; 0 if the mean lies in the
+        range; 0.01 is 1 %."""
         return _error(self.measured, self.least, self.most)
 
     @property
@@ -66,12 +67,12 @@ def _error(measured: Estimate, least: float | None, most: float | None) -> float
 
 
 def written(sides: Sides, unit: Work) -> Iterable[PointWrites]:
-    """Yield the writes of each point on both sides, for predictions of a model that knows writes."""
+    """Yield the measured and predicted writes of each point, if the model predicts writes."""
     for match in sides.matched:
         mean = _mean(sides.a, f"writes_per_{unit}", match.a)
         told = [one for run in match.b.ok if (one := run.run.prediction) and one.writes]
         found = [one.writes for one in told if one.writes]
-        # Generated runs that count no writes say so in their own report.
+        # If generated runs predict no writes, their own report gives the reason.
         if mean is None or not found or (told[0].generated and not found[0].ends):
             continue
         per = [one.writes_per for one in told]
@@ -96,7 +97,8 @@ def written(sides: Sides, unit: Work) -> Iterable[PointWrites]:
 
 
 def _bytes_of(point: PointRuns) -> str:
-    """Return the name of the metric with the kernel's count of the bytes that the point's server wrote; "" without one.
+    """Return the name of the metric with the kernel's count of the bytes that the point's server wrote; "" if there is
+    none.
 
     For buffered files it is the count of write calls: the kernel counts whole folios of the page cache as sent to
     storage.

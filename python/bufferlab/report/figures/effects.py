@@ -81,7 +81,8 @@ def _draw_interval(axes: Axes, low: float, high: float, y: float, colour: str) -
 
 
 def _ticks(low: float, high: float, apart: float) -> list[float]:
-    """Return the ticks of an axis: the densest set whose neighbours are at least the share `apart` of it apart."""
+    """Return the ticks of an axis: the densest set in which neighbours are at least the share `apart` of the axis's
+    length apart."""
     found: list[float] = [1.0]
     for places in _TICKS:
         found = [place for place in places if low <= place <= high]

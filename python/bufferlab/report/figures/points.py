@@ -41,12 +41,13 @@ _MARKERS = ("o", "s", "^", "D", "v", "P")
 _END_ROOM = 0.1
 #: On an axis of words, the width of all series at one place together, as a share of the distance to the next place.
 _SPREAD = 0.72
-#: The same share on an axis of numbers. It is small, because a place means a number, but keeps intervals apart.
+#: The same share on an axis of numbers. It is small, because a place on the axis means a number, but large enough to
+#: separate intervals.
 _CLOSE = 0.22
-#: The least width about a mean in which its runs are drawn, as a share of a step.
+#: The least width of the area around a mean in which its runs are drawn, as a share of a step of the axis.
 _RUNS_ROOM = 0.1
 #: The largest distance of a run's dot from its mean, as a share of the distance to the next point. Further away it
-#: would be taken for a run of that point.
+#: would look like a run of the next point.
 _RUNS_REACH = 0.15
 #: The styles of lines that were not measured. Lines of reference are wider and drawn below the others, so that they
 #: stay visible if lines coincide.
@@ -56,15 +57,15 @@ _LOOKS: dict[str, dict[str, Any]] = {
     "yardstick": {"linewidth": 3.6, "alpha": 0.6, "zorder": 0.8, "linestyle": (0, (2.0, 1.0))},
     "floor": {"linewidth": 1.5, "alpha": 0.9, "zorder": 0.9, "linestyle": (0, (1.0, 1.5))},
 }
-#: The approximate share of a figure's height that its axes fill; and the factor by which ticks are closer if names at
-#: the ends of lines make the axes narrower.
+#: The approximate share of a figure's height that its axes fill. The second number is the factor by which ticks are
+#: closer together if names at the ends of lines make the axes narrower.
 _AXES_SHARE, _NAMES_CROWD = 0.68, 1.25
 #: The most characters of one line of ticks on an axis of words, summed over all its places.
 _TICK_CHARACTERS = 56
-#: The most characters of a line of the title at the horizontal axis, and at the vertical axis.
+#: The most characters in a line of the horizontal axis's title, and in a line of the vertical axis's title.
 _X_CHARACTERS = 55
 _Y_CHARACTERS = 32
-#: The most numbers at a logarithmic vertical axis of a whole figure, and of a panel.
+#: The most tick numbers of a logarithmic vertical axis in a whole figure, and in a panel.
 _TICKS, _PANEL_TICKS = 12, 7
 #: If there is no room to name all points at the axis, up to this many points get some names. With more points the axis
 #: has round numbers instead.
@@ -194,7 +195,8 @@ def _draw_curves(axes: Axes, plot: PointsPlot) -> None:
 
 
 def _name_ends(axes: Axes, plot: PointsPlot, height_in: float) -> None:
-    """Write names into the axes: of series at the ends of their lines or next to their dots, of marks at the top."""
+    """Write names into the axes: series' names at the ends of their lines or next to their dots, marks' names at the
+    top."""
     right = max(dot.x for series in plot.series for dot in series.dots)
     ends: list[tuple[int, str, tuple[float, float]]] = []
     for place, series in enumerate(plot.series):
@@ -277,7 +279,8 @@ def _step_width(plot: PointsPlot) -> float:
 
 
 def _beside(x: float, count: int, room: float, nearest: float, *, is_log: bool) -> list[float]:
-    """Return the places of a mean's runs on both sides of it, so that they do not hide the mean's interval.
+    """Return the places on the axis at which a mean's runs are drawn: on both sides of the mean, so that they do not
+    hide its interval.
 
     `room` is the width for the runs, `nearest` the distance to the next point, from which the runs stay away.
     """
@@ -333,7 +336,7 @@ def _width(labels: Sequence[str]) -> float:
 def _with_room(places: Sequence[float], least: float) -> list[int]:
     """Return the indices of the places that get a name: both ends, and others at least `least` from all named ones.
 
-    As many places as possible get one; of such choices it is that with the largest smallest gap.
+    As many places as possible get a name. Among such choices, take the one whose smallest gap is largest.
 
     >>> _with_room([0.0, 0.5, 1.0, 1.9, 2.0], 0.9), _with_room([6.0, 7.0, 7.58, 8.0, 9.0], 0.5)
     ([0, 2, 4], [0, 1, 3, 4])

@@ -60,7 +60,7 @@ _STYLE: dict[str, Any] = {
     "font.family": ["sans-serif"],
     "font.size": FONT_SIZE,
     "svg.fonttype": "none",
-    # A dollar sign in a label must not be taken for mathematics.
+    # A dollar sign in a label must not begin a formula.
     "text.parse_math": False,
     "text.usetex": False,
     "axes.edgecolor": INK,
@@ -115,7 +115,7 @@ def _document(figure: Figure) -> str:
 
 
 def _lay_out(drawn: Canvas) -> None:
-    """Lay out the figure. Otherwise savefig would draw it twice, the first time only for the layout."""
+    """Lay out the figure here. Otherwise savefig would draw it twice, the first time only for the layout."""
     from matplotlib.backends.backend_svg import FigureCanvasSVG
 
     FigureCanvasSVG(drawn)

@@ -23,7 +23,7 @@ SIZES_PT = (8.0, 7.0)
 ROOM_PT = 7.0
 #: The most letters of a word that is never broken. Longer words are paths, hashes, or lists without blanks.
 _LONGEST_WORD = 22
-#: The length of lines, in letters, that a column of text gets if there is room.
+#: The number of letters per line that a column of text gets if there is room.
 _LINE = 60
 #: A narrow table with at least this many rows is split, and its halves are printed side by side.
 _LONG = 14

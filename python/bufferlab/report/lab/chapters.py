@@ -33,7 +33,7 @@ from bufferlab.workloads import registry as workloads
 
 #: The chapters of a report that compare expected and measured figures.
 _EXPECTED = ("knee", EXPECTED_READS, "without-a-run", "other-pools", "predicted", "random-reads")
-#: Tables whose content the lab report has in sentences.
+#: Tables that the lab report leaves out, because it has their content in sentences.
 _IN_SENTENCES = ("all-steps",)
 #: Sections of the report that have a special place in the lab report.
 _PLACED = ("setup", "checks", "best", "figures", "time", *_EXPECTED)
@@ -70,7 +70,7 @@ _STEPS = (
     ("runs", "per-second", "cpu-per-transaction"),
 )
 _EXTRAS_GO = 2
-#: The most characters of a text that is kept with its figure on one page.
+#: The most characters of an introduction that is kept on one page with its figure.
 _LONG_INTRO = 400
 
 
@@ -163,7 +163,7 @@ class _Made:
             yield from section.blocks
 
     def _results(self) -> Iterator[Block]:
-        """Yield the measured numbers and figures, last those on changes over time."""
+        """Yield the measured numbers and figures; those on changes over time come last."""
         yield Heading("Results")
         if self.report.headline:
             yield self.report.headline
@@ -197,7 +197,8 @@ class _Made:
             yield Items(self.report.limits)
 
     def _source_document(self) -> Iterator[Block]:
-        """Yield the conclusion of the document that the experiment follows, and its numbers next to the measured."""
+        """Yield the conclusion of the document that the experiment follows, and its numbers next to the measured
+        ones."""
         document = source_document(self.analysis)
         if document is None or not self.analysis.runs:
             return
@@ -277,7 +278,7 @@ class _Made:
         yield Heading(section.title, level, section.id)
         shown = [block for block in section.blocks if block.id not in _IN_SENTENCES]
         if section.intro:
-            # A long introduction that must stay with its figure would leave the end of the page before white.
+            # A long introduction that must stay with its figure would leave the end of the previous page empty.
             yield Paragraph(section.intro, goes_on=bool(shown) and len(section.intro) <= _LONG_INTRO)
         # Figures come before tables, as on the HTML page.
         yield from _abreast([block for block in shown if isinstance(block, Figure)])
@@ -287,7 +288,7 @@ class _Made:
 def _abreast(figures: list[Figure]) -> Iterator[Block]:
     """Yield the figures of a chapter: first the tall ones, each in its own row, then the others in pairs.
 
-    A figure without others is alone too.
+    A single figure gets its own row, too.
     """
     yield from (figure for figure in figures if figure.is_tall or len(figures) == 1)
     small = [figure for figure in figures if not figure.is_tall and len(figures) > 1]
@@ -342,7 +343,8 @@ def _hit_ratios(analysis: Analysis) -> str:
 
 
 def _verdicts(analysis: Analysis) -> list[str]:
-    """Return a sentence for each compared metric: all of its steps, or its ends for several groups."""
+    """Return a sentence for each compared metric: on all of its steps, or, if there are several groups, on the change
+    from first to last point."""
     one_group = len(analysis.groups) == 1
     found = []
     for metric in analysis.compared:

@@ -48,7 +48,7 @@ def method(analysis: Analysis) -> list[str]:
 
 
 def _foretold(analysis: Analysis) -> str:
-    """Return the sentence on the predictions that were made before the first run; "" without any."""
+    """Return the sentence on the predictions that were made before the first run; "" if there are none."""
     if without_run(analysis) is None:
         return ""
     return f"Before the first run a model predicted the reads of the points. Discussion has them under “{WITHOUT_RUN}”."

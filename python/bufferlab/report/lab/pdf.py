@@ -37,7 +37,7 @@ MOST_PAGES = 12
 _A_PAGE = re.compile(rb"/Type\s*/Page\b")
 #: The largest height of a figure, which leaves room for its title on the page.
 _TALLEST_PT = 600.0
-#: The width of a figure. It scales letters of 10 points to 8.5.
+#: The width of a figure, at which letters of 10 points are scaled to 8.5.
 _FIGURE_PT = 320.0
 #: The width of each of two figures in a row.
 _HALF_PT = 234.0
@@ -62,7 +62,8 @@ def write_pdf(sweep: SweepFolder, submission: Submission | None = None) -> tuple
         pdf = compiled(document, chosen, _SCALES[-1])
         if _pages(pdf) <= MOST_PAGES:
             break
-    # A figure that no longer fits leaves the rest of its page white. So take the largest scale that adds no page.
+    # A figure that does not fit on a page leaves the rest of this page empty. So take the largest scale that adds no
+    # page.
     for scale in _SCALES[:-1]:
         larger = compiled(document, chosen, scale)
         if _pages(larger) <= _pages(pdf):

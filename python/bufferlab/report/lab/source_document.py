@@ -1,4 +1,4 @@
-"""Compares the measured numbers with those of the document (a paper, say) whose question the experiment asks.
+"""Compares the measured numbers with those of the document (such as a paper) whose question the experiment asks.
 
 experiments/NAME/document.toml has the document's words and numbers; NAME is that of the built-in experiment.
 """
@@ -31,9 +31,9 @@ class SourceDocument:
     reference: str
     concluded: str
     note: str = ""
-    """A sentence on how its numbers were read."""
+    """A sentence on how the document's numbers were obtained from it."""
     engines: Sequence[str] = ()
-    """The engines that the document is comparable with; if empty, all."""
+    """The engines with which the document is comparable; all engines if empty."""
     axis: str = ""
     of_database: bool = False
     """Whether values of the axis are shares of the loaded database."""
@@ -108,7 +108,8 @@ def _row(
     names: Sequence[str],
     first: _Near | None,
 ) -> Row:
-    """Return the row for one value of the axis: the numbers, or, if `first` is given, their ratios to its numbers."""
+    """Return the row for one value of the axis: the numbers, or, if `first` is given, their ratios to the numbers of
+    `first`."""
     at, values, point = row
     cells = [_axis_words(analysis, document, at)]
     for name in names:

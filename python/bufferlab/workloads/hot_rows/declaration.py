@@ -20,7 +20,7 @@ _TABLE = "sbtest1"
 _INDEX_BYTES_PER_ROW = 12
 
 _UPDATES_A_ROW = 3
-"""The mean number of updates per row at which only e^-3 of the rows, 5 %, have had none."""
+"""The mean number of updates per row after which only a fraction of e^-3 (5 %) of the rows was never updated."""
 
 
 def _estimate_bytes(parameters: Parameters, page_size_bytes: int) -> int:
@@ -41,7 +41,8 @@ def _estimate_shape(parameters: Parameters, page_size_bytes: int) -> Mapping[str
 
 
 def _resolve_share(name: str, ratio: Decimal, parameters: Parameters, at: PoolAndData) -> int | Impossible:
-    """Return this share of the knee: of the number of hot rows whose pages just fill the pool in the analytic model."""
+    """Return this share of the knee, which is the number of hot rows whose pages just fill the pool in the analytic
+    model."""
     from bufferlab.theory.hot_rows import EDGE_ROWS, Layout, predicted_knee
 
     rows, layout = int(parameters["rows"]), cast(Layout, parameters["layout"])

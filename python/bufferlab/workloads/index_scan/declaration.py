@@ -1,4 +1,7 @@
-"""Parameters and sizes of TPC-H's Q1 with a chosen plan. Pure data; the core has rows, query and check of the answer.
+"""Parameters and sizes of TPC-H's Q1 with a chosen plan.
+
+Pure data; the core makes the rows, and runs and checks the query.
+
 
 Follows the TPC-H specification, revision 3.0: LINEITEM (1.4.1), scale factors (4.2.5), Q1 (2.4.1).
 """

@@ -1,4 +1,7 @@
-"""The parameters of random reads: size, places and depth. Pure data; the core reads, theory/ has the costs."""
+"""The parameters of random reads: size, offsets and depth.
+
+Pure data; the core does the reads, theory/ computes their costs.
+"""
 
 from __future__ import annotations
 

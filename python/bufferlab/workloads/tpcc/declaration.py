@@ -23,7 +23,7 @@ def _estimate_bytes(parameters: Parameters, page_size_bytes: int) -> int:
 
 
 def _too_many(parameters: Parameters, connections: int) -> Impossible | None:
-    """Return why there are too many connections: more than terminals; None if there are not.
+    """Return the problem if there are more connections than terminals, else None.
 
     A terminal does one transaction after another.
     """

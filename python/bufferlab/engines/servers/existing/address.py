@@ -1,8 +1,8 @@
 """Parses the URL of a server that bufferlab did not start, with the options for its TLS.
 
 `mysql://user@host:3306/schema`, or `mysql://user@localhost/schema?socket=/path`; `mysql://user@/schema` is the schema
-at the usual socket of this host. A password in a URL would be in process lists, shell histories and results, so such a
-URL is refused; passwords.py finds the password.
+at the usual socket of this host. A URL with a password is refused, because it would be visible in process lists, shell
+histories and results; passwords.py finds the password.
 
 The modes of TLS have libpq's meaning ("SSL Mode Descriptions"), on MySQL and MariaDB too. Connections over a Unix
 socket never use TLS. libpq's default files (`~/.postgresql/root.crt` and others) are not used.
@@ -57,7 +57,8 @@ class Security:
 
 
 def security_of(options: Mapping[str, str]) -> Security:
-    """Return the protection that a URL's options require; raise ValueError with a sentence if they are not possible."""
+    """Return the protection that a URL's options require; raise ValueError, with a sentence, if the options contradict
+    each other or are unusable."""
     mode = options.get("sslmode", Security.mode)
     if mode not in MODES:
         raise ValueError(f"sslmode={mode} is none of {', '.join(MODES)}")
@@ -80,19 +81,25 @@ def security_of(options: Mapping[str, str]) -> Security:
 PASSWORD = "BUFFERLAB_PASSWORD"
 """The environment variable that holds the password."""
 CHANGE_SECONDS = 120.0
-"""The time limit of a statement that changes our schema. It may wait for locks, by default for 50 s."""
+"""The time limit of a statement that changes bufferlab's schema.
+
+The statement may wait for locks, by default for 50 s.
+"""
 ANSWER_SECONDS = 30.0
-"""The time limit of a greeting or a query, which waits for no other session: even overloaded servers need far less."""
+"""The time limit of a greeting or a query.
+
+Neither waits for another session, so even overloaded servers need far less.
+"""
 LOOK_SECONDS = 10.0
 """The time limit of each query when a server is examined before a run."""
 LOOK_LASTS_SECONDS = 18.0
-"""The seconds after which the examination of a server before a run sends no further query."""
+"""The time limit of a server's whole examination before a run: after these seconds it sends no further query."""
 TOO_SLOW = f"it answers too slowly: its first answers took {LOOK_LASTS_SECONDS:.0f} s"
 _NO_LOGIN_PATH = "login_path"
 
 
 class AccessDenied(Exception):
-    """The error for a server that answers, but refuses our user, our password or the database."""
+    """The error for a server that answers, but refuses the user, the password or the database."""
 
 
 @dataclass(frozen=True)
@@ -167,7 +174,8 @@ class Form:
     socket: str
     """An example of a value of `?socket=`."""
     password_in: Callable[[Path, Address], tuple[str, Path] | None]
-    """A function that returns the password for an address from a password file, and the file's path; None without one.
+    """A function that returns the password for an address from a password file, and the file's path; None if there is
+    none.
 
     It raises OSError and UnicodeDecodeError if the file cannot be read.
     """
@@ -235,7 +243,7 @@ def parse(url: str, form: Form) -> Address:
         or "" in options.values()
     ):
         raise EnvironmentLackingError("this is not the URL of a server", shown, hint)
-    # Our statements quote the name, and the server derives file names from it.
+    # bufferlab inserts the name into statements without escaping, and the server derives file names from it.
     if not re.fullmatch(rf"[A-Za-z0-9_]{{1,{form.longest_schema}}}", schema):
         raise EnvironmentLackingError(f"the URL names no {form.schema} of letters, digits and _", shown, hint)
     if schema.lower() in form.own_schemas:

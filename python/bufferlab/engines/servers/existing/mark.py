@@ -2,7 +2,7 @@
 
 bufferlab drops only tables in the mark's list of names. A load writes the list before it creates the first table, from
 its CREATE statements, so that the list also covers the tables of a killed load. Another account that may write in the
-schema may also write the list, so each family also asks the server who owns these tables.
+schema may also write the list, so each family also queries the server for the owners of these tables.
 """
 
 from __future__ import annotations
@@ -62,9 +62,10 @@ def parts_of(name: str, *, folds: bool) -> tuple[str, ...]:
 
 
 def require_as_loaded(there: Collection[str], mark: SchemaMark | None, address: Address, form: Form) -> bool:
-    """Return whether everything that a load created is there; raise EngineFailure for anything that it did not create.
+    """Return whether everything that the load created is in the schema; raise EngineFailure for anything that it did
+    not create.
 
-    After an incomplete load, only stored code is refused (`CODE`), because it would run in our sessions.
+    After an incomplete load, only stored code is refused (`CODE`), because it would run in bufferlab's sessions.
     """
     known = mark.objects if mark else ()
     strange = [said for said in there if (said not in known if known else said.startswith(CODE))]

@@ -38,7 +38,7 @@ class Password:
 
     text: str = field(repr=False)
     source: str | None
-    """Where the password was found, in words; None without a password, and `text` is ""."""
+    """Where the password was found, in words. If none was found, it is None and `text` is ""."""
 
 
 def find(address: Address, form: Form) -> Password:
@@ -107,6 +107,6 @@ def _of_file(path: Path, address: Address, form: Form) -> Password:
 
 
 def _require_private(path: Path) -> None:
-    """Raise EnvironmentLackingError if anybody except the file's owner may read it."""
+    """Raise EnvironmentLackingError if users other than the file's owner may read it."""
     if path.stat().st_mode & (stat.S_IRWXG | stat.S_IRWXO):
         raise EnvironmentLackingError("others may read this password file", str(path), f"chmod 600 {path}")

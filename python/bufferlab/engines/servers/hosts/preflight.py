@@ -1,8 +1,9 @@
 """The checks before runs on a server that bufferlab did not start, and the settings that can never work there.
 
-Every statement only reads. docs/existing-server.md lists the refusals; a test tries each. Each run repeats the checks
-of settings that can never work (`running`). A setting that such a server cannot support is a caveat of each run. A
-setting that the server could have but does not is a confound, which fails the check of that name.
+No statement changes anything. docs/existing-server.md lists the refusals; a test tries each. Each run repeats the
+checks of settings that can never work (running.py). A requested setting that no such server can support becomes a
+caveat of each run. A setting with a value that the server could have but has not becomes a confound, which fails the
+check `confounds`.
 """
 
 from __future__ import annotations
@@ -56,7 +57,8 @@ class Others:
 def caveats(
     others: Others, told: ReadBack, asked: Collection[str], as_found: Collection[str], job: Mapping[str, Any]
 ) -> list[str]:
-    """Return sentences on guarantees that a run on a user's server lacks, and on settings that were left as found."""
+    """Return sentences on guarantees that a run on a user's server lacks, and on settings that bufferlab did not
+    change."""
     said = ["the server is not bufferlab's own: its counters are of everything it did, and pages lie where it put them"]
     said += others.caveats
     if job["warm_up"]["max_transactions"] == 0:
@@ -68,7 +70,8 @@ def caveats(
 
 
 def confounds(others: Others, told: ReadBack, asked: Collection[str]) -> list[str]:
-    """Return sentences on other connections that were active, and on settings that this server could have but does not.
+    """Return sentences on other connections that were active, and on requested settings that this server could have but
+    has not.
 
     `told` compares the server's values with the requested ones.
     """
@@ -133,7 +136,7 @@ def other_settings(family: Family, differing: Mapping[str, Collection[Difference
 
 
 def _own(knob: Knob | None, has: str) -> str | None:
-    """Return the knob's value that stands for the server's own value; None if the knob has no such value."""
+    """Return the value of the knob for which the server's present value is kept; None if the knob has no such value."""
     if knob is None:
         return has
     try:
@@ -154,7 +157,7 @@ _ALWAYS_NULL = "the server's process and device, the page cache, the pages of tr
 
 
 def checks(family: Family, address: Address, found: Build, wanted: Wanted) -> Iterator[ServerCheck]:
-    """Yield the results of checking the server, in a reader's order. Changes nothing.
+    """Yield the results of checking the server, in the order in which they are shown. Changes nothing.
 
     The client's exceptions (FAILURES) may pass through.
     """
@@ -262,7 +265,7 @@ def _settings(family: Family, address: Address, found: Build, facts: Survey, wan
 
 
 def _tried(name: str, require: Callable[[], str | None]) -> ServerCheck:
-    """Call the function and return its answer as a check; after an EngineFailure, return a check that refuses."""
+    """Call `require` and return its answer as a check; after an EngineFailure, return a check that refuses the run."""
     try:
         return ServerCheck(name, True, require() or "")
     except EngineFailure as error:

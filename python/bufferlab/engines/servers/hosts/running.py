@@ -1,9 +1,8 @@
 """Loads, runs and checks in one schema of a server that bufferlab did not start and must leave unchanged otherwise.
 
 The "database" that `execute` caches and copies is a folder with one small file, which names the server and the data
-loaded there. Before a run the data are loaded again if an earlier run wrote to them; the report says which data a run
-began with. `Host` is also the base class for private servers: it handles the request to stop, and builds the core's
-job.
+loaded there. Before a run the data are loaded again if an earlier run wrote to them; the report says with which data a
+run began. `Host` is also the base class for private servers: it handles the request to stop, and builds the core's job.
 """
 
 from __future__ import annotations
@@ -45,7 +44,7 @@ from bufferlab.errors import DataFileError, EnvironmentLackingError
 from bufferlab.knob import Values
 
 _NOT_THE_CORES = ("database", "knobs", "program")
-"""The entries of a job that are not passed on to the core."""
+"""The entries of a job that are for Python only; the core does not get them."""
 
 
 class Host:
@@ -116,7 +115,7 @@ class RunningHost(Host):
     """
 
     def build(self, knobs: Mapping[str, Any]) -> Build:
-        """Ask the server for its version; return it as a build named by the URL, with no files.
+        """Query the server for its version; return a build named by the URL, with that version and no files.
 
         Raises EnvironmentLackingError if it cannot be reached, or is of another engine.
         """
@@ -130,7 +129,7 @@ class RunningHost(Host):
     def flavour_of(self, url: str) -> Flavour:
         """Return the family's flavour to which the server belongs.
 
-        Raises EnvironmentLackingError if it does not say.
+        Raises EnvironmentLackingError if the server's answer does not show it.
         """
         return self._version(url)[1]
 
@@ -316,7 +315,7 @@ class RunningHost(Host):
             return self.family.running.marked(connection, address.schema)
 
     def _told_to_a_new_connection(self, address: Address, found: Build, knobs: Values) -> ReadBack:
-        """Return the settings that a new connection sees: older connections may keep values from before a change."""
+        """Return the settings that a new connection gets. Older connections may keep values from before a change."""
         with closing(self.family.connect(address)) as fresh:
             # A setting that the user did not set is no confound, even if it differs from its default; `_as_found`
             # reports it.
@@ -331,7 +330,8 @@ class RunningHost(Host):
                 if name not in asked and name != "server" and told.actual.get(name, value) != value]  # fmt: skip
 
     def _others(self, connection: Any) -> int:
-        """Wait up to _SETTLE_SECONDS for our ended connections to disappear; then count other clients' connections."""
+        """Wait up to _SETTLE_SECONDS until the server has ended bufferlab's closed connections; then count other
+        clients'."""
         deadline = time.monotonic() + _SETTLE_SECONDS
         while True:
             others = max(0, self.family.running.clients(connection) - _OURS)
@@ -353,7 +353,7 @@ class RunningHost(Host):
 
     @contextmanager
     def _explained(self, address: Address) -> Iterator[None]:
-        """Turn the client's errors into an EngineFailure that quotes the server and names the required rights."""
+        """Turn the client's errors into an EngineFailure that quotes the server and names the required privileges."""
         try:
             yield
         except FAILURES as error:
@@ -363,7 +363,7 @@ class RunningHost(Host):
             hint = WRITABLE if read_only else self.family.running.needs.format(schema=address.schema)
             raise EngineFailure("environment", what, address.place, hint) from error
         except EngineFailure as failure:
-            # The family's hint names a missing right, but no right allows writing to a read-only server.
+            # The family's hint names a missing privilege, but no privilege allows writing to a read-only server.
             if (cause := failure.__cause__) and self.family.running.is_read_only(cause):
                 raise EngineFailure(failure.kind, failure.what, failure.where, WRITABLE) from failure
             raise
@@ -372,7 +372,7 @@ class RunningHost(Host):
     def _explained_here(self, address: Address) -> Iterator[None]:
         """Turn the client's errors, and answers that do not fit their query, into an EnvironmentLackingError.
 
-        It is used only outside of a worker, where bufferlab just queries the server.
+        It is used outside of workers, where bufferlab only queries the server.
         """
         try:
             with self._explained(address):
@@ -384,7 +384,7 @@ class RunningHost(Host):
 
     @contextmanager
     def _signs_of_life(self, on_event: OnEvent, what: str, address: Address) -> Iterator[None]:
-        """Send signs of life while the server answers.
+        """Send events as signs of life to the supervisor as long as the server answers.
 
         Raises EngineFailure if it stops answering: bufferlab cannot kill it.
         """
