@@ -157,9 +157,10 @@ class Native(Protocol):
         """Parse a script without an engine; return its contents. Raise NativeError with the line that is wrong."""
 
     def script_settles_after(self, source: str, text: str, variables_json: str, most: int) -> int:
-        """Return the transactions after which most updates of a script reach rows with three updates before.
+        """Return the number of transactions after which most updates of a script reach rows that were updated three
+        times before.
 
-        Return 0 if none updates rows that its variables choose, or if `most` transactions are too few.
+        Return 0 if the script updates no rows that its variables choose, or if `most` transactions are too few.
         """
 
     def Curve(self, pages: int, first_page: int, end_page: int) -> Curve:  # noqa: N802

@@ -27,11 +27,11 @@ def least_transactions(experiment: Experiment, point: GridPoint) -> int:
 
 
 def settle_transactions(experiment: Experiment, point: GridPoint) -> int:
-    """Return the transactions after which the rows that a script mostly updates have moved.
+    """Return the number of transactions after which the rows that a script mostly updates have moved.
 
-    The gate waits for them, up to the warm-up's cap. The number is 0 if the engine leaves updated rows in their place,
-    if the workload is not a script or updates no rows that its variables choose, or if they take more than half of the
-    cap. Raises BufferlabError if the script cannot be played.
+    The gate waits for these transactions, up to the warm-up's cap. The number is 0 if the engine leaves updated rows in
+    their place, if the workload is not a script, if the script updates no rows that its variables choose, or if more
+    than half of the cap would be needed. Raises BufferlabError if the script cannot be played without a server.
     """
     script = experiment.workload.script
     if script is None or not engines.declaration(experiment.engine).updates_move_rows:

@@ -1,8 +1,8 @@
-"""Says which windows began early: before reads had filled the pool, or before updates had moved most rows.
+"""Makes sentences on windows that began early: before reads had filled the pool, or before updates had moved most rows.
 
-The gate ends a warm-up when misses no longer change (crates/bufferlab-drive/src/gate.rs). In a pool that is larger than
-the touched pages, that is right. In one that reads go on to fill, misses may fall more slowly than the gate can see.
-For a script's updates the gate waits at most until its cap (python/bufferlab/plan/warm_up.py).
+The gate ends a warm-up when misses no longer change (crates/bufferlab-drive/src/gate.rs). If the pool is larger than
+the touched pages, that is right. But if reads fill the pool only slowly, misses may fall more slowly than the gate can
+detect. For a script's updates the gate waits at most until its cap (python/bufferlab/plan/warm_up.py).
 """
 
 from __future__ import annotations
@@ -14,13 +14,14 @@ from bufferlab.chapter.analysis import Analysis, PointRuns
 from bufferlab.results.check_parts import MeasuredRun
 
 _STILL_FILLS = 1 / 16
-"""The share of a pool's frames from which on the misses of a window still change what the pool holds (gate.rs)."""
+"""If the misses of a window are at least this share of the pool's frames, they still change its contents (gate.rs)."""
 
 
 def warnings(analysis: Analysis, points: Sequence[PointRuns] | None = None) -> list[str]:
-    """Return a sentence for each reason why windows began early, and the warm-up that mends it; [] without any.
+    """Return a sentence for each reason why windows began early, with the warm-up that would be long enough; [] without
+    any.
 
-    `points` are the points to look at; None for all.
+    `points` are the points to check; None for all.
     """
     points = analysis.points if points is None else points
     return [*_of_pools(analysis, points), *_of_updates(analysis, points)]
@@ -43,7 +44,8 @@ def _of_updates(analysis: Analysis, points: Sequence[PointRuns]) -> Iterator[str
 
 
 def _moving(run: MeasuredRun) -> Iterator[tuple[int, int]]:
-    """Yield the transactions of the warm-up, and those after which most updated rows have moved, if these are more."""
+    """Yield the transactions of the warm-up, and those after which most updated rows have moved, if the latter are
+    more."""
     warm_up = run.run.warm_up
     if warm_up and isinstance(warm_up.detail, dict):
         settle = warm_up.detail.get("settle_transactions", 0)
@@ -69,9 +71,10 @@ def _of_pools(analysis: Analysis, points: Sequence[PointRuns]) -> Iterator[str]:
 
 
 def _unfilled(run: MeasuredRun) -> Iterator[tuple[float, int]]:
-    """Yield how often reads filled the pool before the window, and the warm-up's transactions that would do it twice.
+    """Yield how often reads filled the pool before the window, and the transactions of a warm-up that would fill it
+    twice.
 
-    Yield nothing for a pool that was filled once, or that the window no longer changes.
+    Yield nothing for a pool that was filled once, or whose contents the window hardly changes.
     """
     warm_up = run.run.warm_up
     if not warm_up or warm_up.gate != "flat_misses" or not isinstance(warm_up.detail, dict):

@@ -331,8 +331,8 @@ def _settings(point: GridPoint, result: dict[str, Any]) -> dict[str, StoredSetti
 def _warm_up(told: dict[str, Any], settle: int) -> WarmUp | None:
     """Return the warm-up: its gate, seconds and transactions, which every engine reports, and other values as `detail`.
 
-    `settle` are the transactions that the gate waited for, so that updated rows have moved; 0 if it did not. Return
-    None if the warm-up was interrupted.
+    `settle` is the number of transactions for which the gate waited, so that updated rows had moved; 0 if it did not
+    wait. Return None if the warm-up was interrupted.
     """
     if told["gate"] is None:
         return None
