@@ -1,4 +1,4 @@
-"""Builds the report of `advise`, which every output format draws, and the table of sizes for CSV."""
+"""Builds the report of `advise`, which every output format shows, and the table of sizes for CSV."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _NUMBERS = (
 
 
 def as_report(advice: Advice, *, is_interrupted: bool = False) -> Report:
-    """Return the advice as the document that every output format draws."""
+    """Return the advice as the document that every output format shows."""
     facts, seen = advice.seen.facts, advice.seen
     is_judged = any(one.cannot_say is None for one in advice.others)
     length = format_duration(seen.window.seconds)

@@ -326,7 +326,7 @@ def _columns(records: np.ndarray[Any, Any], start_ns: int) -> tuple[dict[str, ND
 def with_one_numbering(windows: Sequence[Recorded]) -> list[Recorded]:
     """Return the windows with objects renumbered, so that each has the same number in all windows.
 
-    Each recorded window numbers PostgreSQL's relations anew.
+    Each recorded window has another numbering of PostgreSQL's relations.
     """
     numbers: dict[tuple[int, ...], int] = {}
     for window in windows:

@@ -1,4 +1,4 @@
-"""Builds the report of an observation, which every output format draws, and the table of its seconds for CSV.
+"""Builds the report of an observation, which every output format shows, and the table of its seconds for CSV.
 
 The report also has the findings inside the server (contents of the pool, statements, other work) and on its host.
 """
@@ -24,7 +24,7 @@ _STATUS: Mapping[str, Status] = {"whole": "ok", "stopped": "interrupted", "lost"
 
 
 def as_report(seen: Seen) -> Report:
-    """Return an observation as the document that every output format draws."""
+    """Return an observation as the document that every output format shows."""
     window, facts = seen.window, seen.facts
     length = format_duration(window.seconds)
     report = Report(

@@ -187,7 +187,7 @@ class Target:
 
 
 def target(source: Source, overrides: Overrides, stored: Experiment | None = None) -> Target:
-    """Return the points of the source's experiment, as changed by the command line, each to be predicted once.
+    """Return the points of the traced run's experiment, as changed by the command line, each to be predicted once.
 
     With `stored`, the experiment of a resumed sweep, return the points of that experiment.
 
@@ -270,7 +270,10 @@ def replay(
     check: Callable[[], None],
     clock: Clock = AS_TRACED,
 ) -> Replayed:
-    """Return the counts of the model `manager` in the source's window. `clock` stretches the times of the traced run.
+    """Return the counts of the model `manager` in the traced run's window.
+
+    `clock` stretches the times of the traced run.
+
 
     Calls `check` at the beginning, and then ten times a second. Raises DataFileError for a run that cannot be replayed,
     and the errors of `check`.

@@ -1,4 +1,4 @@
-"""Makes the answer of `curve`, which every format draws."""
+"""Makes the answer of `curve`, which every format shows."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def as_report(
     model: PlayedTrace | None = None,
     how: Sequence[str] = (),
 ) -> Report:
-    """Return the curve as the document that every output format draws.
+    """Return the curve as the document that every output format shows.
 
     `sizes` are pools in pages, ascending. `objects` has the gets of each table or index, and its misses at each size.
     `model` has the misses of a buffer manager's model at each size. `how` has sentences on how the file was read.

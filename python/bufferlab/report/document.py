@@ -1,4 +1,4 @@
-"""The answer of a command as data that every format draws: words and numbers, without markup and files.
+"""The answer of a command as data that every format shows: words and numbers, without markup and files.
 
 It has a sentence, tables, figures, checks, doubts, and `data` for programs, a dataclass that differs by command.
 `as_json` makes the object of --json from it; terminal.py, html.py, markdown.py, csv_files.py and lab/ draw the rest.

@@ -150,7 +150,8 @@ class Splitter:
                 return place, place, b""  # A comment before the statement may be long; DELIMITER may follow it.
 
     def _special(self, place: int, opened: int) -> tuple[bytes, int, int]:
-        """Return the replacement of the text at `place`, the position to go on at, and the change in open comments.
+        """Return the replacement of the text at `place`, the position at which to continue, and the change in open
+        comments.
 
         The change is 1, 0 or -1. Raises DumpTextError for text that mysqldump does not write, or that is cut short.
         """

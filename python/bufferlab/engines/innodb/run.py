@@ -80,7 +80,8 @@ class InnodbRun(FamilyRun):
     """The way to run in a schema of an already running MySQL or MariaDB server."""
 
     read_only = ("1290", "1792", "1836")
-    """ER_OPTION_PREVENTS_STATEMENT (--read-only), ER_CANT_EXECUTE_IN_READ_ONLY_TRANSACTION, ER_READ_ONLY_MODE."""
+    """The codes of ER_OPTION_PREVENTS_STATEMENT (--read-only), ER_CANT_EXECUTE_IN_READ_ONLY_TRANSACTION,
+    ER_READ_ONLY_MODE."""
     needs = "the account needs ALL on {schema}.* and PROCESS"
     clients_query = "SHOW GLOBAL STATUS LIKE 'Threads_connected'"
     made_with: ClassVar = {"page_size": ("innodb_page_size", "pages of {} bytes")}

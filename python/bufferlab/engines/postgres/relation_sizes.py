@@ -32,7 +32,7 @@ _SEGMENT_PAGES = 131_072
 """RELSEG_SIZE, in pages: a relation continues in another file after each 1 GiB."""
 _HEADER_BYTES, _POINTER_BYTES, _SPECIAL_BYTES = 24, 4, 16
 _HEADER = struct.Struct("<HHH")
-"""The fields of a page's header from byte 12: end of item pointers, begin of items, begin of the special space."""
+"""The fields of a page's header from byte 12: end of item pointers, start of items, start of the special space."""
 _OPAQUE = struct.Struct("<IIIHH")
 _DELETED, _META, _HALF_DEAD = 1 << 2, 1 << 3, 1 << 4
 

@@ -1,6 +1,6 @@
 """PostgreSQL's part of the results: its metrics, formulas and checks.
 
-A check asks whether numbers that the server counts in different places agree.
+A check tests whether numbers that the server counts in different places agree.
 """
 
 from __future__ import annotations

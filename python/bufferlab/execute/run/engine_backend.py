@@ -151,7 +151,7 @@ class _OneRun:
     """The bytes of the database at the edges of the measured window, from the worker's events so far."""
     status_texts: list[Event] = field(default_factory=list)
     phase_began_s: float = 0.0
-    """The begin of the current phase, in seconds of the monotonic clock."""
+    """The start of the current phase, in seconds on the monotonic clock."""
 
     @property
     def database(self) -> Path:

@@ -1,4 +1,4 @@
-"""Makes the answer of `accuracy`, which every format draws. docs/prediction.md describes the object of --json."""
+"""Makes the answer of `accuracy`, which every format shows. docs/prediction.md describes the object of --json."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _SEEN = "Looked at while the models were developed: such a point is no test of t
 
 
 def as_report(accuracy: Accuracy) -> Report:
-    """Return the accuracy as the document that every output format draws."""
+    """Return the accuracy as the document that every output format shows."""
     a, b = accuracy.sides.a, accuracy.sides.b
     run = a.runs[0].run
     runs = sum(len(point.match.a.ok) for point in accuracy.points)

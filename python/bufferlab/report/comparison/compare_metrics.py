@@ -2,7 +2,7 @@
 
 Claims form three families: the headline metric; CPU and latencies that the workload does not name; all other metrics.
 The intervals of one family hold together at 95 %. This file makes the data,
-compare_words.py its sentences, and compare_page.py the answer that every format draws.
+compare_words.py its sentences, and compare_page.py the answer that every format shows.
 """
 
 from __future__ import annotations

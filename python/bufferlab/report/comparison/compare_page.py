@@ -1,4 +1,4 @@
-"""Makes the answer of `compare`, which every format draws. docs/compare.md describes the object of --json."""
+"""Makes the answer of `compare`, which every format shows. docs/compare.md describes the object of --json."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ RULE_LOOKS: dict[Outcome, Look] = {"broken": "bad", "holds": "good", "undecided"
 
 
 def as_report(compared: SidesCompared) -> Report:
-    """Return a comparison as the document that every output format draws."""
+    """Return a comparison as the document that every output format shows."""
     sides, figures = compared.sides, table(compared)
     checks = tuple(_checks(compared))
     report = Report(

@@ -1,4 +1,4 @@
-"""Makes the answer of `history`, which every format draws, and its table for CSV.
+"""Makes the answer of `history`, which every format shows, and its table for CSV.
 
 docs/history.md describes the object of --json.
 """
@@ -46,7 +46,7 @@ _MOST_BANNERS = 6
 
 
 def as_report(history: History) -> Report:
-    """Return a history as the document that every output format draws."""
+    """Return a history as the document that every output format shows."""
     changes, first = changes_table(history), history.kept[0]
     tables = [_rules(history), changes, beside_table(history), series_table(history)]
     report = Report(
