@@ -134,7 +134,7 @@ class SweepResult:
     stopped: Reason
     """The reason why the sweep does no more runs; "running" if it will do more."""
     predictions: tuple[PredictedRun, ...]
-    """The runs of a sweep that a model filled; empty for a measured sweep."""
+    """The runs of a sweep that a model predicted; empty for a measured sweep."""
 
 
 def stamped(report: Report, source: str) -> Report:

@@ -42,7 +42,7 @@ class Registry:
     """The values that are computed for a run from its edge samples and latency histograms."""
     engines: Mapping[str, EngineResults]
     questions: Mapping[str, WorkloadQuestion]
-    """The question that each workload asks of a sweep, by the workload's name."""
+    """The question that a sweep of a workload answers, by the workload's name."""
     parameters: Mapping[str, tuple[Knob, ...]]
     """The workloads' parameters by their name in run.json. Parameters of several workloads may share a name."""
 

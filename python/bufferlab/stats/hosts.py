@@ -49,7 +49,7 @@ class HostsCompared:
 def compare_hosts(
     cells: Sequence[Cell], host_of: Mapping[Hashable, Hashable], level: float = 0.95
 ) -> HostsCompared | None:
-    """Return how far hosts differ in (point, block, value) rows; `host_of` has block -> host, in block order.
+    """Return how much hosts differ, from rows (point, block, value); `host_of` has block -> host, in block order.
 
     The intervals hold together at `level` (Sidak). None without rows, if a value is not above zero, or if fewer than
     two hosts have a block with all points.

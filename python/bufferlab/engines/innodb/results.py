@@ -1,8 +1,8 @@
 """InnoDB's part of the results of MySQL and MariaDB: metrics, formulas and checks.
 
-A check tests whether numbers that the server counts in different places agree. Each check says on which versions it does
-not apply and why. Sources are files in storage/innobase of MySQL 5.7, unless another version is named; S, L, W and F
-are those of `metrics`.
+A check tests whether numbers agree that the server counts in different places. Each check says on which versions it
+does not apply and why. Sources are files in storage/innobase of MySQL 5.7, unless another version is named; S, L, W and
+F are those of `metrics`.
 """
 
 from __future__ import annotations
