@@ -31,7 +31,7 @@ def opened(pid: int, proc: Path = _PROC) -> Iterator[tuple[Build, Path]]:
 
     The build's binary is the program's path, which may lead to another file by now. Raises SpecError for a process that
     is not the first one of a server. Raises EnvironmentLackingError if this user may not examine the process, if it
-    sees another file system than we do, or if its installation is of another version by now.
+    sees another file system than this process, or if its installation is of another version by now.
     """
     try:
         found = _program(pid, proc)

@@ -69,7 +69,7 @@ def listed(
     segments = np.column_stack((table[:, 1:5], table[:, 5] // segment_pages))
     wanted, of_row = np.unique(segments, axis=0, return_inverse=True)
     found = [_file(proc / str(pid), *(int(number) for number in one)) for one in wanted]
-    # Rows whose file is deleted, or not visible to us, are left out.
+    # Rows whose file is deleted, or not visible to this process, are left out.
     is_found = np.array([one is not None for one in found], bool)
     numbers = np.cumsum(is_found) - 1
     of_row = of_row.reshape(-1)

@@ -174,8 +174,8 @@ def device_counters(
 ) -> dict[str, int] | None:
     """Return the counters of the block device that holds a server's directory; None if it is unknown.
 
-    `directory` is a path as the server sees it. Its process may see other file systems than we do, so the path below
-    the process's root is tried first. For a stacked device (LVM, RAID), the counters are those of the top device
+    `directory` is a path as the server sees it. Its process may see other file systems than this one does, so the path
+    below the process's root is tried first. For a stacked device (LVM, RAID), the counters are those of the top device
     (Documentation/block/stat.rst).
     """
     number = None

@@ -73,7 +73,7 @@ class SitePlan:
     program: str
     """The path of the binary, as the server sees it."""
     elsewhere: bool
-    """Whether the server sees another file system than we do, because it is in a container."""
+    """Whether the server sees another file system than this process, because it is in a container."""
     sites: PageSites
     """The places in the binary at which the build gets, reads and evicts pages."""
     stop_us: float

@@ -256,7 +256,7 @@ class Observation:
         return None if isinstance(self._pid, NotTold) else host_side.read(self._pid, self.facts.data_directory)
 
     def _host_work(self) -> HostWork | NotTold:
-        """Return the work of the server and its device since we connected, or why it is unknown."""
+        """Return the work of the server and its device since bufferlab connected, or why it is unknown."""
         if isinstance(self._pid, NotTold):
             return self._pid
         last = self._read()

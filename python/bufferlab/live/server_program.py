@@ -2,9 +2,9 @@
 now.
 
 The kernel names the file in /proc/PID/exe (proc_pid_exe(5)). If a dynamic loader started the process, the file is the
-one whose code is mapped. A process may see another file system than we do, as in a container. A service of systemd has
-its own mount namespace, but may see the same files as we do (systemd.exec(5), PrivateTmp). So folders are compared, not
-namespaces.
+one whose code is mapped. A process may see another file system than bufferlab, as in a container. A service of systemd
+has its own mount namespace, but may see the same files as bufferlab (systemd.exec(5), PrivateTmp). So folders are
+compared, not namespaces.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ class ServerProgram:
     path: str
     """Its path, as the process sees it."""
     elsewhere: bool
-    """Whether the process sees other files at this path than we do, because it is in a container or a chroot."""
+    """Whether the process sees other files at this path than bufferlab does, because it is in a container or a
+    chroot."""
 
     @property
     def is_replaced(self) -> bool:

@@ -91,7 +91,7 @@ class LookWindow:
     """
     _last: Sample | None = None
     _started_s: float = 0.0
-    """The latest server start that was reported since we connected."""
+    """The latest server start that was reported since bufferlab connected."""
     _identity: str = ""
     _is_new: bool = True
     """Whether no sample has come since the last connection was made."""

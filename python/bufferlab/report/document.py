@@ -110,7 +110,7 @@ class StepResult:
 
 @dataclass(frozen=True)
 class PredictedRun:
-    """A run that a model filled, for programs."""
+    """A run that a model predicted, for programs."""
 
     label: str
     swept: dict[str, str]
