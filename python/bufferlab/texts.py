@@ -15,26 +15,28 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-#: Control characters except newline and tab, marks of writing direction, Unicode's line ends, and lone surrogates.
+#: Matches control characters except newline and tab, marks of writing direction, Unicode's line ends, and lone
+#: surrogates.
 _UNPRINTABLE = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
 )
 PASSWORD_HINT = "leave it out of the URL: set BUFFERLAB_PASSWORD, or add ?password_file=/path (an option file)"
-#: Passwords in texts that are not addresses.
+#: Matches passwords in texts that are not addresses.
 _PASSWORD = re.compile(
-    # In a URL, even if an @ or a blank in the password is not written as %40 or %20.
+    # A password in a URL, even if an @ or a blank in it is not written as %40 or %20.
     r"(?P<url>://[^\s:/?#@\"']*:)(?!…@)(?:\S{0,300}|(?![0-9]{1,5}[/?\s])[^\"'@\n]{0,80})(?=@)"
-    # As an option: in a URL, in a list of options, or in a client's command.
+    # A password as an option: in a URL, in a list of options, or in a client's command.
     r"|(?P<option>\b(?:pass|passwd|password|passwort|passphrase|pwd|pw)\s?=\s?)(?!\.\.\.|…)"
     r"(?:\"[^\"\n]*\"|'[^'\n]*'|[^\s&]+)"
     r"|(?P<client>\b(?:mysql|mariadb|psql)\b[^\n]{0,400}?\s-p)(?!…)\S+"
-    # In a URL that lacks its scheme, or half of it.
+    # A password in a URL that lacks its scheme, or half of it.
     r"|(?P<plain>(?<![\w.:-])[\w.-]{1,32}:)(?!…)[^\s/]{1,80}(?=@)",
     re.IGNORECASE,
 )
 _SCHEME = r"(?<![^\s,(\"'])[A-Za-z][A-Za-z0-9+.-]*://"
 _HOST = r"(?:\[[0-9A-Fa-f:.]*\]|[^\s:/?#@\[\],]*)(?::[0-9]{1,5})?(?:/[^\s:/?#@,]*)?"
-#: URLs in which no colon begins a password (with a user but no password, or without any @), and the text before them.
+#: Matches URLs in which no colon begins a password (with a user but no password, or without any @), and the text before
+#: them.
 _RIGHT_URLS = rf"(?:[^:@]*?{_SCHEME}(?:[^\s:/?#@]+@{_HOST}(?:\?[^\s,]*)?|{_HOST}(?:\?[^\s@,]*)?)(?=[\s,]|$))*"
 _BEFORE_USER = re.compile(rf"{_RIGHT_URLS}(?P<scheme>[^:]*?{_SCHEME})?")
 _WORD_OF_PASSWORD = re.compile(
@@ -46,8 +48,8 @@ _PATH = re.compile(r"(?:/(?!/)|\.\.?/|~)(?!.*://)", re.DOTALL)
 _KEY = r"""(?:[A-Za-z0-9_-]++|"[^"\n]*+"|'[^'\n]*+')"""
 _DEEPEST_TOML = 16
 """The most nested levels of tables and arrays in a TOML; an experiment has five."""
-#: A key of more than 64 parts, which is refused: tomllib and spec/lines.py need time proportional to the square of its
-#: length.
+#: Matches a key of more than 64 parts, which is refused: tomllib and spec/lines.py need time proportional to the square
+#: of its length.
 _LONG_KEY = re.compile(rf"(?<![A-Za-z0-9_-]){_KEY}(?:[ \t]*+\.[ \t]*+{_KEY}){{{4 * _DEEPEST_TOML}}}")
 _TOO_DEEP = f"tables and arrays are nested more than {_DEEPEST_TOML} levels deep"
 

@@ -39,8 +39,8 @@ _DURATION_UNITS_S = {
     "min": Decimal(60),
     "h": Decimal(3600),
 }
-#: A number with at most 40 digits on each side of the point. No quantity needs more, and Python refuses to print
-#: numbers of thousands of digits.
+#: Matches a number with at most 40 digits on each side of the point, and its unit. No quantity needs more, and Python
+#: refuses to print numbers of thousands of digits.
 _NUMBER_AND_UNIT = re.compile(r"\s*([+-]?[0-9][0-9_]{0,39}(?:\.[0-9]{1,40})?)\s*([A-Za-z%]*)\s*")
 _LONGEST_SHOWN = 60
 

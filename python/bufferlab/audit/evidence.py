@@ -173,8 +173,8 @@ class RunEvidence:
             for row in self.spots()
             if (row.reads_per_s or 0) >= _ENOUGH_READS_PER_S
         }
-        # One request may read several neighbouring pages. So the requests' mean size is used only up to the stated
-        # size.
+        # One request may read several neighbouring pages. So a mean request size above the stated page size shows
+        # nothing.
         if len(sizes) == 1 and (size := sizes.pop()) and (said := self.page_bytes_said) and size <= said:
             found["rareq-sz"] = size
         return found

@@ -35,7 +35,7 @@ LONG_WINDOW_SECONDS = 60.0
 #: The least number of complete blocks (with a good run of each point) for claims in a sweep of several hosts. A block
 #: runs on one host; in incomplete blocks, points may also differ because different hosts ran them.
 _LEAST_ACROSS_HOSTS = 2
-#: A value made of words. Readers see its underscores as spaces.
+#: Matches a value made of words. Readers see its underscores as spaces.
 _A_WORD = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)+")
 _MADE_HERE_TOO = frozenset({"warm_up_gate"})
 

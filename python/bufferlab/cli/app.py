@@ -78,7 +78,7 @@ class _Commands(click.Group):
         try:
             return super().resolve_command(ctx, args)
         except click.NoSuchCommand as error:
-            # click would propose only imported commands, and none is imported.
+            # Name all commands: click would propose only imported commands, and none is imported.
             raise click.NoSuchCommand(error.command_name, possibilities=COMMANDS, ctx=ctx) from None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -162,7 +162,8 @@ def run(arguments: Sequence[str]) -> int:
     except BrokenPipeError:
         _give_up_output()  # The program that reads the output, such as `head`, has closed it.
         return 0
-    except Exception as error:  # A bug, unless a disk, a path or the core caused it. The traceback goes to a file.
+    # This is a bug, unless a disk, a path or the core caused it. The traceback goes to a file.
+    except Exception as error:
         if isinstance(error, OSError) and error.errno in _DISK:
             return _show(_refused(error), debug, as_json)
         if isinstance(error, OSError) and error.errno in _PATH and error.filename is not None:

@@ -123,7 +123,7 @@ def check_by_two(
         try:
             with sessions() as session:
                 found.extend(some(session, left))
-        except BaseException as error:  # Raised again below, KeyboardInterrupt and SystemExit too.
+        except BaseException as error:  # It is raised again below, even KeyboardInterrupt and SystemExit.
             failed.append(error)
 
     thread = threading.Thread(target=ask)

@@ -275,7 +275,7 @@ def _require_host(plan: Plan, out: Path, data_dir: Path, cache: Path) -> None:
     experiment = plan.experiment
     declaration, behaviour = engines.declaration(experiment.engine), engines.behaviour(experiment.engine)
     fingerprint.require_memory(declaration, plan.points)
-    if not declaration.is_server:  # For a server, `_require_versions` finds the one that each point names.
+    if not declaration.is_server:  # For a server engine, `_require_versions` finds the server that each point names.
         behaviour.find()
     _require_versions(plan)
     storage.require_directory(out, "the results", "--out")

@@ -245,7 +245,7 @@ def describe(record: RunRecord) -> str:
     """Return a run and its outcome in one line, for people: its point, block and transactions, or why it failed."""
     run, label = record.run, f"{record.run.point.label}, block {record.run.block + 1}"
     if run.prediction and record.ok:
-        # Use the same unit of work as the tables at the end.
+        # Use the same unit of work as the tables of the final report.
         work = run.prediction.work
         unit: Work = "new_order" if "new_order" in work else "transaction"
         if found := run.prediction.found:

@@ -149,7 +149,7 @@ def _with_registers(place: PrivateCopy, settings: dict[str, Any], links: bool, s
         settings = registers.found(place, settings) if links else candidates.without_unknown(settings)
     if sum(site["kinds"] == ["evict"] for site in settings["site"]) > 1:
         say("recording which evictions are for want of room")
-        # Sites of changed and written pages come last, so that the others keep their numbers.
+        # Sites of changed and written pages are last in the list, so that the others keep their numbers without them.
         records, edges = recording.inside(place, candidates.without_writes(settings), 1)
         settings = candidates.with_evictions(settings, records.victims(settings["site"], edges))
     return settings
@@ -200,7 +200,7 @@ def _with_writes(place: PrivateCopy, settings: dict[str, Any]) -> tuple[Proof | 
     """Prove all sites by code in the server; return the proof, or None and the first thing that disagrees."""
     try:
         records, edges = recording.inside(place, settings, 3)
-    except (BufferlabError, ServerError, OSError) as error:  # At a wrong place the server may have ended.
+    except (BufferlabError, ServerError, OSError) as error:  # A probe at a wrong place may have ended the server.
         if isinstance(error, Interrupted) or isinstance(error.__cause__, Interrupted):
             raise
         why = re.split("[;\n]", error.what if isinstance(error, BufferlabError) else str(error))[0]
@@ -222,7 +222,7 @@ def workplace() -> Path:
     try:
         work.mkdir(parents=True, exist_ok=True)
         if work.stat().st_uid == os.geteuid():
-            work.chmod(0o711)  # Whatever the umask, servers must traverse it.
+            work.chmod(0o711)  # For any umask, servers must be able to traverse the folder.
         free_bytes = shutil.disk_usage(work).free
     except OSError as error:
         what = f"a private copy of the build cannot be made: {error.strerror or error}"

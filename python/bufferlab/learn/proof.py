@@ -101,7 +101,8 @@ def proved(
             if now is not None:
                 recorded, at_most = (number_of(records.counted(rows), kinds) for rows in (inside, around))
                 proof.compared.append(Compared(name, " + ".join(kinds), recorded, at_most, now - then, unlisted))
-        if lesson.has_rings and name != CHECKPOINT:  # In this window only new sessions get pages.
+        # In the window with a checkpoint alone, only new sessions get pages, so rings are not checked.
+        if lesson.has_rings and name != CHECKPOINT:
             _rings(name, inside, proof)
     whole = records.between(edges[0][1].ended_ns, edges[-1][1].begun_ns)
     for kind, least in lesson.least_recorded.items():

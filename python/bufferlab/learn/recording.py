@@ -50,7 +50,7 @@ def server_settings(place: PrivateCopy, settings: Mapping[str, Any]) -> dict[str
 def inside(place: PrivateCopy, settings: Mapping[str, Any], seed: int) -> Windows:
     """Run a server that records its own accesses from its start on; return its records and the windows' edges."""
     spool = place.folder / f"records-{seed}"
-    spool.unlink(missing_ok=True)  # It may be left from an attempt with other sites.
+    spool.unlink(missing_ok=True)  # The file may be left from an attempt with other sites.
     asked = {"required": True, "spool": {"path": str(spool), "limit_bytes": _SPOOL_BYTES}}
     trace = Recording(_sites(settings), place.build, asked, lambda event: None)
     try:

@@ -127,7 +127,7 @@ def _tried(
         pages = _resident(place, server)
         windows.mixed(server, place.lesson, 2 + number, _STATEMENTS)
         if any(each["kinds"] == _FREED for each in sites):
-            windows.edge(server, place)  # Purge frees pages after the load.
+            windows.edge(server, place)  # Wait at the end: purge frees pages after the load.
         pages |= _resident(place, server)
         records = recording.recorded(spool, trace, tried)
     hits: dict[int, list[bool]] = defaultdict(list)

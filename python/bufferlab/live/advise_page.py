@@ -135,7 +135,7 @@ def sizes_table(advice: Advice, *, with_reasons: bool = False) -> Table:
     if not with_reasons:
         numeric = [head not in ("Tier", "Change") for head in _HEADS]
         columns = tuple(map(Column, _HEADS, numeric))
-        # Together the two last columns would not fit into 80 characters.
+        # Show one of the two columns: both would not fit into 80 characters.
         last = "Writes/s" if all(one.read_ms_per_s is None for one in advice.sizes) else "Reading, ms/s"
         brief = ("Pool", "Reads/s", "95 % bounds", "Change", last)
         return Table("all-sizes", "Sizes of the pool", columns, tuple(rows), brief=brief)

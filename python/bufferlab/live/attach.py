@@ -289,7 +289,7 @@ class Attachments:
             self.failed, self.is_over = error, True
             return
         finally:
-            # The next attachment's file may need the same space.
+            # Close the file at once, because the next attachment's file may need the space.
             self._file.close()
         attached_s = self.clock() - self._attached_s
         found = Attached(recorded, tuple(self._rows), told["stops"], attached_s, told["events"])

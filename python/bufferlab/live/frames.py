@@ -98,7 +98,7 @@ def plan(pid: int, facts: Facts, proc: Path = Path("/proc")) -> CallPlan:
         maps = (proc / f"{pid}/maps").read_text()
         with (proc / f"{pid}/exe").open("rb") as program:
             is_32_bit = program.read(len(_ELF_32_BIT)) == _ELF_32_BIT
-        if not maps:  # It is a zombie: the process has ended, and its parent has not waited for it.
+        if not maps:  # A process without mappings is a zombie: it has ended, and its parent has not waited for it.
             raise ProcessLookupError
     except PermissionError as error:
         what = "the calls of this server cannot be followed: this user may not look at its process"

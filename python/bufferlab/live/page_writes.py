@@ -88,7 +88,7 @@ class Stays:
         if not 0 < more <= found.longest:
             return None
         slices = len(found.cut.seconds)
-        # Only at these reads is the list long enough to show depths up to `more`.
+        # Use only the reads at which the list was long enough to show depths up to `more`.
         is_known = found.length >= more
         is_spared = is_known & (found.depth > 0) & (found.depth <= more * (1 + constants.FRAMES_ERROR))
         spared = np.bincount(found.slice[is_spared], self.before_read[is_spared], slices)

@@ -319,7 +319,7 @@ def _holds_all(
         "measure: bufferlab run with the same load",
     )
     return tuple(
-        # A larger pool would not have read more than this pool in this window.
+        # The upper bound is the counted rate: a larger pool would not have read more in this window.
         SizeEstimate(size, None, 0.0, counted.reads / counted.seconds, "counted")
         if pool.frames(size) >= pool.pool_pages
         else SizeEstimate(size, None, None, None, "counted", why)

@@ -250,7 +250,7 @@ def foretell(planned: Sequence[Stage], rows: Sequence[SampledRow], flavour: Flav
     def lacks(name: str) -> bool:
         return not any(name in row.counts for row in rows)
 
-    # PostgreSQL up to 15 counts created pages as read, so they are included.
+    # PostgreSQL up to 15 counts created pages as read, so its prediction includes them.
     makes = "the pages that it makes" if flavour != "postgres" and lacks("pages_created") else ""
     left_out: dict[Tier, str] = {"full": makes, "misses": "its writes" if lacks("pages_written") else ""}
     return tuple(

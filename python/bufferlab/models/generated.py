@@ -245,7 +245,7 @@ class Generated:
             "at_least": least_transactions(experiment, point),
             "one_window": True,
             "window_transactions": window_transactions(experiment),
-            # For a measured sweep only the reads are kept, so pages are not counted by table.
+            # Pages are counted by table only in a predicted sweep: for a measured one only the reads are stored.
             "census": bool(beside) and planned.block == 0,
         }
 

@@ -46,9 +46,9 @@ LARGEST_POOL = 1 << 28
 YARDSTICK = "lru"
 FLOOR = "opt"
 UNFILLED_LIMIT = 0.2
-"""How many of the required fillings of the pool (`BufferManager.filled`) the traced run may lack before its window.
+"""The pool fillings (`BufferManager.filled`) that may be missing before the window, as a fraction of those in it.
 
-The number is a fraction of the fillings in the window. Predictions were then within 3.5 % (docs/prediction.md).
+Predictions were then within 3.5 % (docs/prediction.md).
 """
 _HIDDEN_LIMIT = 0.001
 

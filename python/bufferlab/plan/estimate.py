@@ -102,10 +102,11 @@ def estimate(
             largest_bytes = max(largest_bytes, copied_bytes + grown_bytes + len(experiment.phases) * _PHASE_BYTES)
         results_bytes += repetitions * int(200_000 + 20_000 * measuring)
     sizes = _database_sizes(plan)
-    # `loaded` is only a number. It does not say which databases are loaded, but all have one size unless scale is
-    # swept.
+    # `loaded` is only a number: it does not show which databases are loaded. This matters only if scale is swept,
+    # because otherwise all have one size.
     missing = max(0, len(sizes) - loaded)
-    starts_seconds = 2 * engine.start_seconds if engine.is_server else 0.0  # One start to load, one to check.
+    # A server is started twice: to load, and to check.
+    starts_seconds = 2 * engine.start_seconds if engine.is_server else 0.0
     missing_bytes = sum(sizes) * missing // max(1, len(sizes))
     return SweepCost(
         load_seconds=missing_bytes / rates.load_bytes_per_s + missing * starts_seconds,

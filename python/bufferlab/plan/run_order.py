@@ -73,7 +73,7 @@ class Plan:
             "experiment": self.experiment.name,
             "engine": self.experiment.engine,
             "database_bytes": self.database_bytes,
-            # None: percentages refer to each point's own database.
+            # None means that percentages refer to each point's own database.
             "reference_page_size_bytes": None if reference == OWN else reference,
             "seed": self.experiment.design.seed,
             "points": [point.as_dict() for point in self.points],

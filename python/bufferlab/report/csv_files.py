@@ -21,7 +21,7 @@ from bufferlab.texts import printable
 if TYPE_CHECKING:
     from bufferlab.results.store import SweepFolder
 
-#: A mean with its interval: "9.70 (9.51–9.89)", "41.2 (40.1–42.3) %", "126 KiB (125–127 KiB)".
+#: Matches a mean with its interval: "9.70 (9.51–9.89)", "41.2 (40.1–42.3) %", "126 KiB (125–127 KiB)".
 _INTERVAL = re.compile(
     r"(?P<mean>[−-]?[\d.,]+)(?P<unit> [KMGT]?i?B)? \((?P<low>[−-]?[\d.,]+)(?P<low_unit> [KMGT]?i?B)?–"
     r"(?P<high>[−-]?[\d.,]+)(?P<high_unit> [KMGT]?i?B)?\)(?P<share> %)?"

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from bufferlab.results.store import SweepFolder
 
 _MARKS = re.compile(r"[\\*_`\[\]#!|~$]")
-#: Characters that begin a list or a rule at the start of a line.
+#: Matches characters that begin a list or a rule at the start of a line.
 _BEGINS_A_BLOCK = re.compile(r"^([0-9]*)([-+.)])(?=[-\s]|$)")
 _BANNER_MARKS = {"danger": "CAUTION", "warning": "WARNING"}
 

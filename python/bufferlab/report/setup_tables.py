@@ -158,7 +158,8 @@ def _page_trace(analysis: Analysis) -> list[Row]:
     return [Row(("page trace", f"in each run ({planned.recorder}); {kept}"))]
 
 
-#: Shares that TPC-C specifies and the driver drew at random: (count in `drawn`, count of the whole, words for reports).
+#: Shares of events that TPC-C specifies and the driver drew at random: (count in `drawn`, count of all events, words
+#: for reports).
 _DRAWN_SHARES = (
     ("unused_items", "new_orders", "New-Orders that roll back (1 % asked)"),
     ("remote_lines", "order_lines", "order lines from another warehouse (1 % asked)"),

@@ -22,10 +22,11 @@ if TYPE_CHECKING:
 #: all rows.
 _MOST_ROWS = 24
 _MAIN_TABLES = ("per-new-order", "per-transaction")
-#: The number of characters that rich puts between two columns, and at the two edges of a table together.
+#: The number of characters that rich puts between two columns, and in total at the two edges of a table.
 _GAP, _EDGES = 3, 2
 _UNBOUNDED = 10_000
-#: A word, kept on one line with its unit if it has one, because a "%" on the next line would look like an empty value.
+#: Matches a word, with its unit if it has one: they stay on one line, because a "%" on the next line would look like an
+#: empty value.
 _WHOLE = re.compile(r"\S*\d\)?(?: (?:%|[KMGT]i?B|bytes|ms|µs|s)(?=\W|$)\S*)?(?=\s|$)|\S+")
 _STYLES = {"": "", "good": "green", "bad": "bold red", "doubt": "yellow", "found": "bold yellow", "quiet": "dim"}
 _ROW_STYLES = {"failed": "red", "differs": "bold"}

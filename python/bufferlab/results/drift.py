@@ -59,7 +59,7 @@ def _drift(samples: pl.DataFrame, metric: str, unit: int, own_work: Sequence[str
 
     from bufferlab.results.timeline import measured_instants, part
 
-    if not (samples["metric"] == metric).any():  # Most engines lack one of the two.
+    if not (samples["metric"] == metric).any():  # Skip a missing metric: most engines lack one of the two.
         return None
     points = measured_instants(samples.filter(pl.col("metric").is_in([metric, *own_work, *WORK])))
     if len(points) < 3 or (points[-1].t_s - points[0].t_s) * _THIRD < LATE_FITS * late_s:

@@ -53,7 +53,8 @@ class Registry:
         Raises AssertionError if a metric is declared twice, or if an engine describes a metric that is not in the table
         `Engine`.
         """
-        owners = list({id(owned): owned for owned in engines.values()}.values())  # Engines of a family share one.
+        # Engines of a family share one `results` object.
+        owners = list({id(owned): owned for owned in engines.values()}.values())
         raw = [*metrics.RAW, *(metric for owned in owners for metric in owned.raw)]
         derived = [*metrics.DERIVED, *(metric for owned in owners for metric in owned.derived)]
         names: set[str] = set()

@@ -294,7 +294,7 @@ class SweepFolder:
             fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
         except BlockingIOError:
             return True
-        except OSError:  # A file system without locks.
+        except OSError:  # The file system has no locks.
             return False
         finally:
             os.close(descriptor)
@@ -602,7 +602,7 @@ def _readable(path: Path) -> Iterator[None]:
 def _check_stored(path: Path, size: int, sha256: str) -> None:
     if not path.is_file():
         raise DataFileError("a file of this run is missing", str(path), RESUME_HINT)
-    if (found := path.stat().st_size) != size:  # Checked before hashing: a link may lead to an endless file.
+    if (found := path.stat().st_size) != size:  # Check before hashing: a link may lead to an endless file.
         raise DataFileError(f"the file holds {found} bytes, {size} were written", str(path), RESUME_HINT)
     if _fingerprint(path)["sha256"] != sha256:
         raise DataFileError("the file is damaged: its contents are not what was written", str(path), RESUME_HINT)

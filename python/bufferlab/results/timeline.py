@@ -54,7 +54,7 @@ def samples_of(samples: pl.DataFrame, derived: Iterable[Metric]) -> pl.DataFrame
 def instants(samples: pl.DataFrame) -> list[Instant]:
     """Return the samples of a run as one object per time, in the order of time."""
     at: dict[tuple[float, int], Instant] = {}
-    # Read column by column, because rows as dictionaries took most of a report's time.
+    # Read the columns as lists, because reading rows as dictionaries took most of a report's time.
     columns = ("t_s", "edge", "phase", "metric", "subject", "count", "value", "reason")
     rows = zip(*(samples[name].to_list() for name in columns), strict=True)
     for t_s, edge, phase, metric, subject, count, value, reason in rows:

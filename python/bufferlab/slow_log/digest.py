@@ -21,7 +21,7 @@ _MOST_PADDED = 512
 _PLAIN = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 
 
-@dataclass(slots=True)  # With slots to save memory, like LogEntry.
+@dataclass(slots=True)  # Slots save memory, as in LogEntry.
 class SqlStatement:
     """A statement. `parts` are the texts before, between and after its values: one more than there are values."""
 

@@ -36,7 +36,8 @@ _ROUTINE = re.compile(rb"(?m)^# Stored_routine: \S")
 _LIMIT = re.compile(rb"\bLog_slow_rate_limit: ([0-9]{1,9})\b")
 
 
-@dataclass(slots=True)  # Not frozen: that would take three times as long, and a log has millions of entries.
+# It is not frozen, because frozen objects take three times as long to make, and a log has millions of entries.
+@dataclass(slots=True)
 class LogEntry:
     """One entry: a statement, an administrator's command, or a server's start (`command` is "start").
 
@@ -138,7 +139,7 @@ class Reader:
         unread = ""
         if self.size > MOST_STATEMENT_BYTES:
             unread = f"longer than {MOST_STATEMENT_BYTES >> 10} KiB"
-        elif not (self._ended() or self.tail.endswith(b";")):  # The file's last line may lack its end.
+        elif not (self._ended() or self.tail.endswith(b";")):  # The file's last line may be without a line end.
             unread = "without an end"
         self.header, self.is_timed, self.body, self.size, self.tail = [], False, [], 0, b""
         seconds = _SECONDS.search(header)

@@ -125,7 +125,7 @@ def _is_clause(tokens: Sequence[Token], at: int, here: _Depth, *, is_outermost: 
     elif word in ("JOIN", "STRAIGHT_JOIN"):
         here.expects = here.lists
     elif word in _ENDS_LIST:
-        # A sequence follows NEXT VALUE FOR, and counts as a table.
+        # The name after NEXT VALUE FOR is a sequence, which counts as a table.
         here.lists, here.expects = False, word == "FOR" and before is not None and before.is_("VALUE")
     else:
         return word in RESERVED

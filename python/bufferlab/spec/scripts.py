@@ -65,7 +65,7 @@ def check_script(
     """
     core = _core()
     if core is None:
-        return {}  # Without the native core nothing can run; the command `run` reports that.
+        return {}  # The native core is missing, so nothing can run; the command `run` reports that.
     try:
         told: Mapping[str, Any] = json.loads(
             core.check_script(script["source"], script["text"], json.dumps(dict(variables)))

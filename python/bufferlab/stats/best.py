@@ -57,8 +57,8 @@ def equivalence_set(
     if note is not None:
         return BestSet(observed, among, (), {}, False, level, note)
     members = tuple(i for i in among if not any(_worse(versus[i, j], fit, better) for j in among if j != i))
-    # Usually no point is better than the one with the best mean. But if runs are missing, every point may be worse than
-    # another.
+    # Usually the set has at least the point with the best mean. But if runs are missing, each point may be worse than
+    # some other one.
     members = members or (observed,)
     others = tuple(point for point in among if point not in members)
     still = 1.0 if fit.contrast == "ratio" else 0.0

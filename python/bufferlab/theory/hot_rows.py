@@ -150,7 +150,7 @@ def _levels(tree: Mapping[str, Any]) -> tuple[tuple[int, int], ...]:
 
 @lru_cache(maxsize=256)
 def _references(hot_rows: int, levels: tuple[tuple[int, int], ...], rows: int, layout: Layout) -> _References:
-    kinds: list[tuple[float, float]] = [(1.0, 1.0)]  # the first page of the file
+    kinds: list[tuple[float, float]] = [(1.0, 1.0)]  # The first page of the file: every select refers to it.
     for pages, edge in levels:
         if layout == "clustered":
             tree = {"level_pages": [pages], EDGE_ROWS: edge}

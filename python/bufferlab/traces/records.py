@@ -64,7 +64,7 @@ def read_lcs(path: Path) -> Accesses:
         what = "it has not the header of lcs in versions 1 to 8"
         raise DataFileError(what, str(path), "make it oracleGeneral with libCacheSim's traceConv")
     records = _records(path, _LCS[version], _LCS_HEADER.itemsize)
-    said = int(header["requests"])  # 0 if the writer did not fill in the statistics
+    said = int(header["requests"])  # The number is 0 if the writer did not fill in the statistics.
     if said > len(records):
         what = f"its header says {said:,} requests, and {len(records):,} are in the file"
         raise DataFileError(what, str(path), "copy the whole file")

@@ -21,20 +21,21 @@ PAGE_SECTORS = 8
 _EVENT = re.compile(
     r"^\s*(\d{1,4}),(\d{1,7})\s+\d{1,5}\s+\d{1,15}\s+(\d{1,10}\.\d{9})\s+(\d{1,10})\s+([A-Z]{1,2}|m)\s+([A-Z]{1,10})(?:\s+(.*))?$"
 )
-#: Lines that look like an event but cannot be read, because the scan of a printed page has wrong columns or digits.
+#: Matches lines that look like an event but cannot be read, because the scan of a printed page has wrong columns or
+#: digits.
 _LIKE_EVENT = re.compile(r"^\s*\d{1,4},\d{1,7}\s.{0,200}\s(?:[QGIDCMFUXA]|UT)\s+[RWDNFS]{1,4}\s")
 _PIECES = re.compile(
     r"^\s*\d{1,10}\.\d{9}\s+\d{1,10}\s+[A-Z]{1,2}\s*$"
     r"|^\s*[RWDNFS]{1,4}\s+(?:\d{1,20} \+ \d{1,10} )?\[[^\]]{1,40}\](?: \d{1,9})?\s*$"
 )
-#: The beginning of an event that is cut off in or after its sequence number, time, process or action.
+#: Matches the beginning of an event that is cut off in or after its sequence number, time, process or action.
 _BEGUN = re.compile(
     r"^\s*\d{1,4},\d{1,7}\s+\d{1,5}\s+\d{1,15}(?:\s+\d{1,10}(?:\.\d{0,9}(?:\s+\d{1,10}(?:\s+[A-Z]{1,2})?)?)?)?\s*$"
 )
 _OF_EXTENTS = frozenset("QGIDCMF")
 _OF_PIECES = frozenset("0123456789RWDNFS")
 _LIKE_COUNTER = re.compile(r"^\s*(?:Reads?|IO)\s[A-Za-z\s]{1,20}(?::\s|:?$)")
-#: A counter that is cut off within its name, or before the size that follows it.
+#: Matches a counter that is cut off within its name, or before the size that follows it.
 _CUT_COUNTER = re.compile(
     r"\b(?:Queued|Dispatches|Completed|Merges):\s+[\d,.']{1,24}[KMGP]?,\s*$"
     r"|\b(?:Reads?|Writes?|Timer)(?:\s[A-Za-z]{1,20}){0,2}:?\s*$"
@@ -146,7 +147,7 @@ class SeenRequests:
         self.pages += times * ((read.end - 1) // PAGE_SECTORS - read.sector // PAGE_SECTORS + 1)
 
 
-#: Steps back in time by fewer seconds are no fault: lines of several processors may be out of order.
+#: Smaller steps back in time (in seconds) are not a fault: lines of several processors may be out of order.
 _LEAST_BACK_S = 0.001
 _ENOUGH_EVENTS = 10
 
@@ -311,7 +312,8 @@ class BlkparseParser:
                 self._section = None
                 return True
             if found[1]:
-                trace.summaries[device] = {}  # The total replaces the counters of single processors.
+                # The total over all processors follows; it replaces the counters of single processors.
+                trace.summaries[device] = {}
             trace.summaries.setdefault(device, {})
             self._section = device
             return True

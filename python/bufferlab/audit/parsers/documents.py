@@ -25,7 +25,7 @@ _KEYS = {
 _MOST_HEAD_LINES = 60
 _TEXT = re.compile(r'"(?:[^"\\]|\\.)*"')
 _DEEPEST = 32
-#: The beginning of a line that no JSON document has: a word that is not true, false or null.
+#: Matches the beginning of a line that no JSON document has: a word that is not true, false or null.
 _OTHER_TEXT = re.compile(r"(?!true|false|null)[A-Za-z]")
 _LIST = re.compile(r'\[\s*(?:$|[\[{"])')
 
@@ -49,7 +49,7 @@ def with_documents(lines: Iterable[Line]) -> Iterator[Line | Document]:
     program, depth, size = "", 0, 0
     for line in lines:
         text = line.text
-        if held and _OTHER_TEXT.match(text):  # The document breaks off.
+        if held and _OTHER_TEXT.match(text):  # The document is incomplete: other text follows.
             yield from _made(held, program)
             held = []
         if not held:

@@ -41,8 +41,8 @@ _OLD = re.compile(
 _LATENCY = re.compile(
     rf"(clat|lat)\s+\((nsec|usec|msec)\)\s*: min=\s*({_F})([kMG]?), max=\s*({_F})([kMG]?), avg=\s*({_F})"
 )
-#: The line above percentiles. Percentiles of syncs, submissions and priorities are skipped: they cover only some
-#: requests.
+#: Matches the line above percentiles. Percentiles of syncs, submissions and priorities are skipped: they cover only
+#: some requests.
 _HEAD = re.compile(r"(?:(clat|lat)|\w.{0,60}) percentiles \((nsec|usec|msec)\):")
 _PERCENTILES = re.compile(rf"({_F})th=\[\s*(\d{{1,15}})\]")
 _ISSUED = re.compile(

@@ -23,19 +23,20 @@ _END = rf"(?=\s*(?:$|[)\],;/]|per\b|{_UNIT}))"
 _HEADS = tuple(
     re.compile(pattern, re.IGNORECASE)
     for pattern in (
-        # "(k)", "(thousands)", "(1000s)", "(x1000)", "(k/s)", "(1000 tps)".
+        # For example "(k)", "(thousands)", "(1000s)", "(x1000)", "(k/s)", "(1000 tps)".
         rf"[(\[]\s*(?:in\s+|[x×*/]\s?)?(?P<by>[kmg]|{_WORD}|(?!1000\s*[)\]]){_THOUSANDS})"
         rf"(?:\s+of)?\s*(?:{_UNIT}[^)\]]{{0,12}}|/\s?(?:s|sec|min)\w*)?\s*[)\]]",
-        # "in thousands", "in k", "in 1000s", "(in 1000)".
+        # For example "in thousands", "in k", "in 1000s", "(in 1000)".
         rf"\bin\s+(?P<by>{_WORD}\b|(?:k|(?-i:[MG])|{_THOUSANDS}){_END})",
-        # "x 1000", "/ 1000", ", thousands", ", k".
+        # For example "x 1000", "/ 1000", ", thousands", ", k".
         rf"(?:(?<!\w)[x×*·]|/)\s?(?P<by>{_THOUSANDS}){_END}",
         rf",\s*(?P<by>k|{_WORD}|{_THOUSANDS})\s*$",
-        # "kTpmC", "k r/s", "thousands of reads/s".
+        # For example "kTpmC", "k r/s", "thousands of reads/s".
         rf"(?<!\w)(?P<by>[kmg](?={_UNIT})|k(?=\s{_UNIT})|{_WORD}(?=\s+(?:of\s+)?{_UNIT}))",
     )
 )
-#: Words in a head that may be a multiplier in an unknown form. "10 million rows" is a setting, so it does not match.
+#: Matches words in a head that may be a multiplier in an unknown form. "10 million rows" is a setting, so it does not
+#: match.
 _MAY_MULTIPLY = re.compile(
     rf"(?<!\d)(?<!\d )\b{_WORD}\b|\b10\s?(?:\^|\*\*)|10[³⁶⁹⁻]|(?<!\w)[x×]\s?1[ ,.'’]?000|['’]000|[(\[]\s*1000\s*[)\]]",
     re.IGNORECASE,

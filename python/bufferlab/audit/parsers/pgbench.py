@@ -84,7 +84,7 @@ def _report(run: LoadRun, bare: str) -> bool:
         # latency.
         run.per_s = float(match[1]) if run.per_s is None else run.per_s
     elif _INCOMPLETE.match(bare):
-        if not run.lost:  # At least one aborted, even if no line says so.
+        if not run.lost:  # At least one client aborted, even if no line says so.
             run.lost.add("")
     else:
         return False

@@ -47,7 +47,7 @@ _NEVER_ZERO = ("page_bytes", "pool_pages")
 _HEAD = re.compile(r"\|?\s*variable_name\s*[|\t]\s*(?:variable_)?value\b", re.IGNORECASE)
 _RULER = re.compile(r"\+-[-+]*\+?\s*$")
 _ROW = re.compile(r"\*{5,} \d{1,9}\. row \*{5,}$")
-#: A row with a variable. mysqladmin may add a letter and a number after the name.
+#: Matches a row with a variable. mysqladmin may add a letter and a number after the name.
 _VARIABLE = re.compile(
     r"\|?\s*(?P<name>[A-Za-z]\w{0,63})\s*(?:\|\s*[A-Z]\d{1,4}\s*)?[|\t]\s*(?P<value>[^|\t]*?)\s*\|?\s*$"
 )

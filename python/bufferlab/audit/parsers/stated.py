@@ -160,7 +160,7 @@ class StatedParser:
             stated.page_size_bytes, stated.page_size_place = parse_lenient_bytes(match["size"]), place
         for match in _RUNTIME.finditer(text) if any(word in lowered for word in _OF_RUNTIME) else ():
             if match["of"] or len(stated.runtimes_s) >= _MOST_STATED:
-                continue  # The time is not the run's, but a ramp-up's, for example.
+                continue  # The stated time is not the run's duration: it may be the ramp-up's.
             runtime_s = int(match["time"]) * (60 if match["unit"].lower().startswith("m") else 1)
             stated.runtime_s = float(runtime_s) if stated.runtime_s is None else stated.runtime_s
             stated.runtimes_s.setdefault(runtime_s, place)

@@ -29,7 +29,7 @@ _NUMERIC = re.compile(
     r"\s*(?:[A-Za-z%]{0,8}|/\s?[a-z]{1,6})(?:\s*\(.*\)|\s*\[.*\]|\s*(?:±|\+/?-).*)?"
 )
 _UNIT = re.compile(r"(?:[KMGT]i?B?|kB|B|bytes|pages|%|ms|s|sec|min)", re.IGNORECASE)
-#: Non-breaking spaces between digits, which separate thousands, not columns.
+#: Matches non-breaking spaces between digits, which separate thousands, not columns.
 _NO_BREAKS = re.compile(r"(?<=\d)[\u00a0\u2009\u202f](?=\d)")
 _RULE = re.compile(r"[|+:=\-\s]+")
 _ROLES: tuple[tuple[str, re.Pattern[str]], ...] = tuple(

@@ -277,7 +277,7 @@ def _joined(pieces: list[TpccLog]) -> list[TpccLog]:
         return pieces
     if times[0] == times[-1]:
         return pieces
-    # The last piece has the closing block, the first one the parameters.
+    # Combine both: the last piece has the closing block, the first one the parameters.
     return [replace(pieces[-1], place=pieces[0].place, intervals=lines, parameters=pieces[0].parameters)]
 
 

@@ -56,7 +56,7 @@ def _pairs(source: ResultTable, stated: ResultTable, noun: str, rate: str, roles
         if abs(number.value - per_s.value / tpmc.value) > number.last_digit:
             return None
         if abs(number.value - 60 * per_s.value / tpmc.value) <= number.last_digit:
-            continue  # The number has so few digits that it may be right.
+            continue  # With so few digits the stated number may be right.
         found.append((row, number, 60 * per_s.value / tpmc.value))
     return (noun, found) if len(found) > 1 and any(number.value for _, number, _ in found) else None
 

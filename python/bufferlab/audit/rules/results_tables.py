@@ -94,8 +94,8 @@ def _wholes(rows: list[_Row]) -> dict[str, float]:
     for _, both in rows:
         total = sum(count for count, _ in both.values())
         for path, (count, share) in both.items():
-            # The whole is only as precise as the share, which has few digits. So leave out small shares and counts of
-            # zero.
+            # The count that stands for 100 % is only as precise as the share, which has few digits. So leave out small
+            # shares and counts of zero.
             if share >= 1 and min(count, total) > 0:
                 ratios.setdefault(path, []).append(100 * count / share / total)
     return {path: median(found) for path, found in ratios.items()}

@@ -132,7 +132,7 @@ def _counts(log: TpccLog) -> Iterator[_Contradiction]:
         numbers = [number for _, number in every]
         for (one, a), (other, b) in pairwise(every):
             if abs(a - b) > log.slack(max(a, b)):
-                # If two of three counts agree, they are right.
+                # If two of three counts agree, these two are taken as right.
                 right = next((x for x, y in combinations(numbers, 2) if abs(x - y) <= log.slack(max(x, y))), None)
                 yield f"{kind} in {one} and {other}", a, b, right, None
                 break

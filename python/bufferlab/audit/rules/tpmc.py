@@ -126,7 +126,8 @@ def _tpmc_counts_finding(place: Place, tpmc: float, found: CountedTransactions, 
 _INTERVAL_S = 10
 _SINGLE_PRECISION = 2.0**-23
 _MOST_RUNS = 20
-#: The rule applies if more than this share of a table's values are off the grid: a single one may be a typing error.
+#: The rule applies if more than this share of a table's values are not multiples of the smallest step (the grid): a
+#: single such value may be a typing error.
 _OFF = 0.5
 
 

@@ -177,8 +177,8 @@ def _declared(name: str, title: str) -> EngineDeclaration:
         # With pages of 64 KiB the servers need a pool of 24 MiB, which are 384 frames. With small pages the minimum of
         # `pool_size` is the stricter limit.
         min_frames=384,
-        # A record takes 18 bytes more than in SQLite, and loading district by district leaves pages of order_line half
-        # empty.
+        # The factor covers the 18 bytes that a record takes more than in SQLite, and half-empty pages of order_line,
+        # which a load by districts leaves.
         size_factor=1.35,
         base_bytes=300 * MIB,
         start_seconds=6.0,
@@ -197,7 +197,7 @@ def _declared(name: str, title: str) -> EngineDeclaration:
         # rows and the same memory.
         shares_refer_to={storage_engines.KNOB: storage_engines.INNODB} if name == "mariadb" else {},
         pool_unit_bytes=MIB,
-        # Aria and MyISAM do not support every block size.
+        # `page_size` is in the list because Aria and MyISAM do not support every block size.
         rounds=("pool_size", "log_file_size", "redo_log_capacity" if name == "mysql" else "page_size"),
         passes_through=PREFIX,
         changes_host=True,

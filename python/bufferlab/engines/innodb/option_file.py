@@ -71,8 +71,8 @@ def option_file(
         keys = ("sha256_password", "caching_sha2_password")
         lines += ["loose_auto_generate_certs = OFF"]
         lines += [f"loose_{plugin}_auto_generate_rsa_keys = OFF" for plugin in keys]
-    # The limit is high because each connection prepares every statement, and with batched calls one for each batch
-    # size.
+    # The limit of statements is high because each connection prepares every statement, and with batched calls one for
+    # each batch size.
     lines += [f"max_connections = {connections + 20}", "max_prepared_stmt_count = 1048576"]
     lines += ["", "# The pool begins empty, whatever was in it before."]
     lines += [f"innodb_buffer_pool_{what} = OFF" for what in ("dump_at_shutdown", "load_at_startup")]

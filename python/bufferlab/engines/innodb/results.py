@@ -232,7 +232,7 @@ def _failed_scans(run: MeasuredRun) -> tuple[float, float, float] | None:
     if hits is None or listed is None or any(count is None for count in counts):
         return None
     scans, batches, waits, failures = (count or 0.0 for count in counts)
-    # Threads that are already scanning when the flag is cleared fail as well: at most one for each connection.
+    # Threads that already scan when the flag is cleared may fail as well: at most one for each connection.
     return scans - hits, batches + listed + waits + failures + run.connections, scans
 
 

@@ -85,7 +85,8 @@ class InnodbRun(FamilyRun):
     needs = "the account needs ALL on {schema}.* and PROCESS"
     clients_query = "SHOW GLOBAL STATUS LIKE 'Threads_connected'"
     made_with: ClassVar = {"page_size": ("innodb_page_size", "pages of {} bytes")}
-    core_words: ClassVar = {"may_change_settings": False}  # Enabling metrics would change a setting too.
+    # The core must not even enable metrics: that would change a setting of the server.
+    core_words: ClassVar = {"may_change_settings": False}
 
     variables = staticmethod(control.variables)
     survey = staticmethod(running_server.survey)
@@ -186,7 +187,8 @@ class InnodbRun(FamilyRun):
                 if names:
                     connection.change(f"DROP {kind} {', '.join(names)}")
             if mark is None and MARKER in there:
-                # The load that created the marker had not written a mark yet, or was of another version of bufferlab.
+                # The marker has no readable mark: the load that created it had not written one yet, or another version
+                # of bufferlab did it.
                 connection.change(f"DROP TABLE {MARKER}")
             connection.change(
                 f"CREATE TABLE IF NOT EXISTS {MARKER} (id TINYINT PRIMARY KEY, data_id VARCHAR(64) NOT NULL, "

@@ -84,7 +84,7 @@ def count(folder: Path, indexes: list[dict[str, Any]], page_bytes: int) -> dict[
         file = folder / f"{table}.ibd"
         trees, blobs, all_pages, free = _count_file(file, page_bytes)
         pages, free_pages = pages + all_pages, free_pages + free
-        # The clustered index first, then the others in the order of their creation.
+        # The list begins with the clustered index; the others follow in the order of their creation.
         own = [index for index in indexes if index["table"] == table]
         for index in sorted(own, key=lambda index: (not index["clustered"], index["index_id"])):
             tree = trees.get(index["index_id"])
@@ -146,7 +146,7 @@ def _is_free(descriptors: bytes, place: int, page_bytes: int) -> bool:
 
     `place` is the page's number, counted from the page that holds the descriptors.
     """
-    # Extents have 1 MiB, and at least 64 pages.
+    # An extent has 1 MiB, but at least 64 pages.
     extent_pages = max(64, (1 << 20) // page_bytes)
     entry = _EXTENTS_AT + place // extent_pages * (_EXTENT_HEADER_BYTES + extent_pages // 4)
     bit = place % extent_pages * 2

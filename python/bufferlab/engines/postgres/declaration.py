@@ -125,7 +125,7 @@ DECLARATION = EngineDeclaration(
     results_in="bufferlab.engines.postgres.results",
     chapters="bufferlab.engines.postgres.chapters",
     min_frames=128,
-    # A row has a header of 24 bytes and an item pointer, and an index holds its key again.
+    # The factor covers each row's header of 24 bytes, its item pointer, and the copy of its key in an index.
     size_factor=1.5,
     # These are the bytes of the three system databases, and of the log with which a run begins.
     base_bytes=64 * MIB,

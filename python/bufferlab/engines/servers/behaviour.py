@@ -309,7 +309,8 @@ class ServerBehaviour(Host, Behaviour):
             "schema_sha256": hashlib.sha256(recipe["schema_sql"].encode()).hexdigest(),
             "loader_version": recipe["loader_version"],
             "knobs": self.family.recipe(knobs),
-            # The data on one running server are not those on another, even of the same version.
+            # The URL belongs to the recipe: two running servers have different data, even if they are of the same
+            # version.
             **({"server": server} if is_url(server) else {}),
             "workload": {name: value for name, value in workload.items() if name not in ("source", "text")},
         }

@@ -40,7 +40,7 @@ def options(folder: Path, release: str = RELEASE) -> list[str]:
     for name in ("state/lists/partial", "cache/archives/partial"):
         (folder / name).mkdir(parents=True, exist_ok=True)
     sources.write_text("".join(f"deb [signed-by={_KEYRING}] {line}\n" for line in _sources(release)))
-    # An empty status file says that no package is installed. apt-get creates its lock in the file's folder.
+    # An empty status file means that no package is installed. apt-get creates its lock file in the same folder.
     status = folder / "state" / "status"
     status.touch()
     settings = {

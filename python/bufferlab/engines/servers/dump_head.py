@@ -61,7 +61,7 @@ class Archive:
             return ArchiveHead(is_custom=False)
         # Up to format 1.14 the compression level is a number; from 1.15 on the algorithm is a byte.
         self._bytes(1 if self.format_version >= (1, 15) else 1 + self.int_bytes)
-        for _ in range(7):  # Skip the time of the dump.
+        for _ in range(7):  # Skip the seven numbers of the dump's time.
             self.number()
         self.text()
         version, made_by = self.text() or "", self.text() or ""

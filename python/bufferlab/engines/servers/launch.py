@@ -30,7 +30,7 @@ def main() -> None:
     group, gate, program = sys.argv[5], int(sys.argv[6]), sys.argv[7:]
     libc = ctypes.CDLL(None, use_errno=True)
     if group != "-":
-        _write(group, "0")  # 0 means the process that writes.
+        _write(group, "0")  # In cgroup.procs, 0 means the process that writes.
     if own:
         _leave(libc, own)
     if uid >= 0:

@@ -259,7 +259,8 @@ def _require_root_alone(path: Path, opened: os.stat_result) -> None:
     """Raise EnvironmentLackingError unless only root can have written the open file and put it at its path."""
     named, real = path.absolute(), path.resolve()
     found = named.lstat()
-    is_same = (found.st_dev, found.st_ino) == (opened.st_dev, opened.st_ino)  # A symbolic link is another file.
+    # False for a symbolic link, which is another file.
+    is_same = (found.st_dev, found.st_ino) == (opened.st_dev, opened.st_ino)
     for place in (real, *real.parents, *named.parents):
         status = place.lstat()
         is_sticky = stat.S_ISDIR(status.st_mode) and status.st_mode & stat.S_ISVTX

@@ -32,7 +32,7 @@ def made(server: Path, binary: str, others: tuple[str, ...], loader: Path) -> No
     )
     script.chmod(0o755)
     for name in others:
-        # A program resolves links to itself, so it must be a copy.
+        # A program resolves links in its own path, so a link would not do: it must be a copy.
         shutil.copy2(program.with_name(name), place / name)
     for folder in usr.iterdir():
         if folder.name not in (_FOLDER, program.relative_to(usr).parts[0]):

@@ -116,7 +116,7 @@ class _Interrupts:
         assert self._interrupt is not None
         try:
             self._interrupt()
-        except BaseException as error:  # All are raised again later, KeyboardInterrupt and SystemExit too.
+        except BaseException as error:  # It is raised again later, even KeyboardInterrupt and SystemExit.
             self.raised = error
             return 1
         return 0

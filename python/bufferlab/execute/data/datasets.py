@@ -162,7 +162,7 @@ class Datasets:
             os.close(descriptor)
             if self._is_temporary:
                 with loaders_kept_out(self._root, key) as alone:
-                    if alone:  # Otherwise another sweep uses the database, and removes it at its end.
+                    if alone:  # If not, another sweep uses the database, and removes it at its end.
                         marked.remove_leftovers(self._root, self._restored_name(key))
 
     def _folder(self, key: str) -> Path:

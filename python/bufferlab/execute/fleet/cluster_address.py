@@ -152,7 +152,7 @@ def require_token_asked_for(address: str, seconds: float = _ANSWER_S) -> None:
                     f"--ray {address}",
                     "end its nodes, and start them with RAY_AUTH_MODE=token (docs/fleet.md)",
                 )
-            case None:  # An unclear case is refused.
+            case None:  # Without a clear answer, the cluster is refused.
                 raise EnvironmentLackingError(
                     f"whether the cluster works without a token was not to be told within {seconds:g} s",
                     f"--ray {address}",

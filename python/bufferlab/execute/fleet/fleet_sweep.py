@@ -52,7 +52,7 @@ def run_on_cluster(
     blocks = options.blocks or tuple(range(experiment.design.most))
     make(
         experiment, estimated_facts(experiment), options.blocks
-    )  # Refuse an experiment that no node could do before any node is contacted.
+    )  # Before any node is contacted, refuse an experiment that no node could do.
     gathering = Gathering.create(out.absolute(), experiment, blocks, NodeOptions.of(options))
     return _gathered(gathering, address, progress)
 
@@ -66,7 +66,7 @@ def resume_on_cluster(path: Path, address: str, progress: Progress) -> tuple[Swe
     is damaged, or is not a gathering's.
     """
     gathering = Gathering.open(path)
-    if not gathering.is_whole:  # A command that was killed late may have left only the merge to do.
+    if not gathering.is_whole:  # If an earlier command was killed late, only the merge may be left to do.
         for problem in require_cluster(address):
             progress.warn(problem)
     return _gathered(gathering, address, progress)
@@ -98,7 +98,8 @@ def _courier(gathering: Gathering, address: str, progress: Progress, stop: StopR
     versions = {"bufferlab": __version__, "core": native().core_version()}
     job = {"folder": str(gathering.path.absolute()), "address": address, "versions": versions}
     with ExitStack() as stack:
-        with gathering.writing("the log"):  # In the sweep's folder: after a kill, the next --resume removes it.
+        # The file is in the sweep's folder, so that the next --resume removes it after a kill.
+        with gathering.writing("the log"):
             name = f"{marked.TEMPORARY}{secrets.token_hex(6)}"
             place = stack.enter_context(marked.folder(gathering.path.resolve(), name))
         return supervise(

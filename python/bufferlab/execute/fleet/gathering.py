@@ -114,7 +114,7 @@ class Gathering:
         file = path / FILE
         try:
             stored = validated(_Stored, read_json(file, COPY_HINT), file, COPY_HINT)
-        except SpecError as error:  # The options exclude each other.
+        except SpecError as error:  # SpecError: the options exclude each other.
             raise DataFileError(f"{FILE} is damaged at options: {error.what}", str(file), COPY_HINT) from error
         blocks = tuple(sorted({*stored.blocks}))
         text, _ = read_toml(path / "experiment.toml", COPY_HINT)
@@ -240,7 +240,8 @@ class Gathering:
         with self.writing("the place of runs that were done again"):
             for run in runs:
                 (merged / resume.SUPERSEDED).mkdir(exist_ok=True)
-                if not (merged / resume.SUPERSEDED / run.name).exists():  # Names of runs are random.
+                # Names of runs are random, so equal names mean the same run.
+                if not (merged / resume.SUPERSEDED / run.name).exists():
                     run.rename(merged / resume.SUPERSEDED / run.name)
 
     def remove(self) -> None:
@@ -273,7 +274,7 @@ def _merged_before(parts: Sequence[Path], taken: Sequence[Path]) -> SweepFolder 
     """
     runs = {record.run_id for part in parts for record in open_sweep(part).runs()} if taken else set()
     for path in taken if runs else ():
-        with suppress(BufferlabError):  # A damaged folder cannot be the merged one.
+        with suppress(BufferlabError):  # A damaged folder cannot be the merged folder, so ignore its errors.
             folder = open_sweep(path)
             if {record.run_id for record in folder.runs()} == runs:
                 return folder

@@ -152,7 +152,7 @@ class Receiver:
         named = arriving.folder.rename(arriving.folder.with_name(run_id))
         told = read_json(named / "run.json", COPY_HINT).get("files") if "run.json" in arriving.header["files"] else None
         if not isinstance(told, dict) or {"run.json", *told} != {*arriving.header["files"]}:
-            # Readers of the folder would ignore further files.
+            # Refuse further files, because readers of the folder would ignore them.
             self._refuse("other files than run.json names")
         record = open_run(named, registry())
         if (record.run.point.index, record.run.block) not in cells_of(read_json(part / "plan.json")):

@@ -82,7 +82,8 @@ def shared_root() -> Path:
             str(root),
             "remove it, or choose others with --data-dir and $BUFFERLAB_CACHE",
         )
-    for folder in (root, root / "work", root / "cache"):  # The server's user must traverse it, for any umask.
+    # For any umask, the server's user must be able to traverse the folder.
+    for folder in (root, root / "work", root / "cache"):
         folder.mkdir(mode=0o711, exist_ok=True)
         folder.chmod(stat.S_IMODE(folder.stat().st_mode) | _TRAVERSE)
     return root

@@ -59,7 +59,7 @@ def keep(folder: SweepFolder, progress: Progress | None = None) -> Path | None:
         _write(path, found)
         progress.say(f"noise floor kept: {path}")
         return path
-    except Exception as error:  # No error may fail the sweep: it has been measured.
+    except Exception as error:  # The sweep has been measured, so no error here may fail it.
         progress.warn(Problem(f"the noise floor could not be kept: {error}", str(folder.path), _HINT))
         return None
 

@@ -98,7 +98,8 @@ def load_version(workload: Workload) -> int | str:
     own = workloads.declaration(workload.name).version
     other = str(workload.parameters.get(_data_parameter(workload), ""))
     if workloads.declaration(workload.name).needs_server:
-        return workloads.declaration(other).version  # The data are the other workload's, so its version counts.
+        # The data belong to the other workload, so that workload's version is the relevant one.
+        return workloads.declaration(other).version
     return f"{own} on {workloads.declaration(other).version}" if other in workloads.names() else own
 
 

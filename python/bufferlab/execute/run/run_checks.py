@@ -26,8 +26,8 @@ ROUNDED = "rounded by the server"
 _ROUNDING_RATIO = 0.02
 #: The seconds by which a window may exceed its requested duration, because a transaction that has begun ends first.
 _OVERRUN_SECONDS = 5.0
-#: The fraction of its transactions that a window may lack. If so few are missing, counts per transaction change less
-#: than they differ between two complete windows of one setting (0.85 %, stats/known_scatter.toml).
+#: The fraction of its transactions that a window may lack. If at most this fraction is missing, counts per transaction
+#: change less than they differ between two complete windows of one setting (0.85 %, stats/known_scatter.toml).
 _LACKING_SHARE = 0.01
 _RAN_THROUGH = "window_ran_through"
 

@@ -113,8 +113,8 @@ def _started(engine: str, log: IO[bytes]) -> subprocess.Popen[bytes]:
 
 def start_module(module: str, log: IO[bytes], *arguments: str) -> subprocess.Popen[bytes]:
     """Start a module that does jobs as workers do; its standard error goes to `log`."""
-    # -P: a module in the current folder must not shadow one of Python's. A new session: Ctrl-C at the terminal reaches
-    # only this process, and the processes that the worker starts can be killed with it.
+    # -P, because a module in the current folder must not shadow one of Python's. A new session, so that Ctrl-C at the
+    # terminal reaches only this process, and the processes that the worker starts can be killed with it.
     return subprocess.Popen(
         [sys.executable, "-P", "-m", module, *arguments],
         stdin=subprocess.PIPE,

@@ -49,7 +49,7 @@ def main(engine: str | None = None) -> int:
 
 
 def _prepare(engine: str) -> None:
-    with suppress(Exception):  # The job meets the same error, and reports it.
+    with suppress(Exception):  # Ignore errors here: the job will raise the same error, and report it.
         engine_of({"engine": engine})
 
 

@@ -164,7 +164,7 @@ class Flushing:
 
         if self.by_dirty:
             settings = {**(self.latest or self.own).settings, **({} if self.latest else {"flush_age": None})}
-            # A larger pool reads less, so that its load is at least as fast.
+            # For a larger pool only higher speeds are assumed: it reads less, so that its load is at least as fast.
             return (
                 self.by_dirty.at(1.0, settings, "the speed of the traced run"),
                 self.by_dirty.at(_SPEED, settings, f"{_SPEED} times its speed"),

@@ -103,9 +103,9 @@ def _usable_bytes(server: Server, capacity_bytes: int, page_bytes: int) -> int:
         return round(_USABLE_OF_9 * capacity_bytes)
     real = capacity_bytes - _FILES * _HEADER_BYTES
     if server.is_in("mysql >= 8.0"):
-        # Subtract the margin that the server never uses, and the one for many threads that write at once.
+        # Subtract two margins: the one that the server never uses, and the one for many threads that write at once.
         writer = real - min(real // 10, 256 * 4 * page_bytes)
         return writer - writer // 20
-    # The server reserves four pages for each of ten threads, and eight more, and takes off 10 % before and after.
+    # The server reserves four pages for each of ten threads, and eight more. It subtracts 10 % before and after this.
     rest = real - real // 10 - (4 * 10 + 8) * page_bytes
     return rest - rest // 10

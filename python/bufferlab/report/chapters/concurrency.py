@@ -378,7 +378,8 @@ def _all_over_usable(analysis: Analysis) -> float:
     limits."""
     usable = {str(told.get("host_id")): told.get("cores") for told, _ in analysis.sweep.hosts}
     found = [
-        (len(run.window.subjects("cpu_usr_us")) - 1) / cores  # The subject "all" is not a processor.
+        # Subtract 1, because the subject "all" is not a processor.
+        (len(run.window.subjects("cpu_usr_us")) - 1) / cores
         for run in analysis.runs
         if isinstance(cores := usable.get(run.run.host), int) and cores > 0
     ]

@@ -55,7 +55,8 @@ def cost_of_pages(analysis: Analysis) -> Section | None:
         blocks.append(_per_work(analysis))
         bytes_read = analysis.per_work("read_bytes")
         blocks.append(points_figure(analysis, bytes_read, bytes_read.replace("_", "-")))
-        # A pool of the same bytes holds less or more data, because its descriptors and free lists are per page.
+        # With another page size, a pool of the same bytes holds less or more data: each page has a descriptor, and the
+        # free list is a number of pages.
         blocks.append(points_figure(analysis, _CACHE, _CACHE.replace("_", "-")))
     for phase in analysis.phases:
         blocks += _of_phase(analysis, phase)

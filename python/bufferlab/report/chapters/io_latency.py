@@ -16,7 +16,7 @@ from bufferlab.results.metrics import OF_LATENCIES
 
 _OF_DEVICE = ("device_reads_per_s", "device_writes_per_s", "device_read_await_ms", "device_write_await_ms")
 _US_PER_MS = 1000.0
-#: The classes of a histogram for each power of ten.
+#: The number of classes that a histogram has for each power of ten.
 _CLASSES = 8
 #: The most histograms in one picture. If there are more points, this many are drawn, evenly spread.
 _MOST_HISTOGRAMS = 5

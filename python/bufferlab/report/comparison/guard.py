@@ -189,7 +189,7 @@ def versions_of(runs: Iterable[MeasuredRun]) -> dict[str, str]:
 def _other_settings(sides: Sides) -> list[str]:
     """Return a warning if more settings differ than the compared ones: then the cause of a difference is unknown."""
     differing = differing_settings(sides)
-    if "script" in differing:  # The script's name already tells them apart: its hash is not a second setting.
+    if "script" in differing:  # If the scripts' names differ, the difference of their hashes is not a second one.
         differing.pop("script_sha256", None)
     beside = {name: pair for name, pair in differing.items() if name not in sides.chosen}
     if not beside or len(differing) == 1:

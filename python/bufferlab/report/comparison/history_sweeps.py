@@ -338,7 +338,7 @@ def _sorted_out(sweeps: Sequence[SweepTold]) -> tuple[tuple[SweepTold, ...], tup
         hint = "look at their reports for the reasons"
         raise SpecError("no run of these sweeps ended well", f"{sweeps[0].path} and others", hint)
     apart_of = _differences(ran)
-    # Sweeps of one kind match the same others, so only one sweep of each kind is compared with all.
+    # Sweeps with equal properties match the same others, so only one sweep of each such kind is compared with all.
     kinds = {tuple(sorted(sweep.like.items())) + tuple(sweep.points[0].asked.items()): sweep for sweep in ran}
     counted = [(sum(not apart_of(sweep, other) for other in ran), ran.index(sweep), sweep) for sweep in kinds.values()]
     like = max(counted, key=lambda one: one[:2])[2]

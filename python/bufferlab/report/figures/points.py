@@ -41,8 +41,8 @@ _MARKERS = ("o", "s", "^", "D", "v", "P")
 _END_ROOM = 0.1
 #: On an axis of words, the width of all series at one place together, as a share of the distance to the next place.
 _SPREAD = 0.72
-#: The same share on an axis of numbers. It is small, because a place on the axis means a number, but large enough to
-#: separate intervals.
+#: The same share (of the distance between places) on an axis of numbers. It is small, because a place on the axis means
+#: a number, but large enough to separate intervals.
 _CLOSE = 0.22
 #: The least width of the area around a mean in which its runs are drawn, as a share of a step of the axis.
 _RUNS_ROOM = 0.1
@@ -382,7 +382,7 @@ def _round_ticks(axes: Axes, plot: PointsPlot) -> None:
     from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, MultipleLocator
 
     sizes = [dot.x for series in plot.series for dot in series.dots]
-    # Two ticks at least: powers of four are too far apart for pools that differ by less than 16 times.
+    # An axis needs at least two ticks: powers of four are too far apart for pools that differ by less than 16 times.
     powers = 2 if min(sizes) * 16 > max(sizes) else 4
     decades = LogLocator(base=powers) if plot.x_in_bytes else LogLocator(base=10, subs=(1.0, 2.0, 5.0), numticks=12)
     most = max(sizes)

@@ -86,7 +86,7 @@ _STYLE: dict[str, Any] = {
 _SOURCE_CHARACTERS = 60
 
 
-# The formats of a report show the same figures, so each figure is drawn only once.
+# Cache the pictures: all formats of a report show the same figures.
 @lru_cache(maxsize=256)
 def draw(figure: Figure) -> str:
     """Return the figure as a standalone SVG document on a white background."""

@@ -33,7 +33,7 @@ _LOCK = "requirements-pdf.lock"
 """The file with Typst's version and its dependencies. A clone has it; an installed package lacks it."""
 MOST_PAGES = 12
 """The most pages that a report should have. A longer report leaves out details, step by step."""
-#: The bytes that mark a page in a PDF.
+#: Matches the bytes that mark a page in a PDF.
 _A_PAGE = re.compile(rb"/Type\s*/Page\b")
 #: The largest height of a figure, which leaves room for its title on the page.
 _TALLEST_PT = 600.0

@@ -46,7 +46,7 @@ def made_by(schema_sql: str) -> tuple[str, ...]:
     >>> made_by("-- CREATE TABLE no\\nCREATE INDEX i ON a (k); CREATE TABLE IF NOT EXISTS lab.c (t TEXT DEFAULT ';')")
     ('lab.c',)
     """
-    # Replace a string by an empty string, so that the words after it keep their meaning.
+    # Replace each string by an empty one, not by a blank, so that the words around it keep their meaning.
     plain = _NOT_SQL.sub(lambda found: "''" if found[0].startswith("'") else " ", schema_sql)
     return tuple(found["name"] for found in _CREATE.finditer(plain) if "TEMP" not in found["how"].upper())
 
