@@ -270,9 +270,7 @@ def replay(
     check: Callable[[], None],
     clock: Clock = AS_TRACED,
 ) -> Replayed:
-    """Return the counts of the model `manager` in the traced run's window.
-
-    `clock` stretches the times of the traced run.
+    """Return the counts of the model `manager` in the traced run's window. `clock` stretches that run's times.
 
 
     Calls `check` at the beginning, and then ten times a second. Raises DataFileError for a run that cannot be replayed,
