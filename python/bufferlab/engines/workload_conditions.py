@@ -29,7 +29,7 @@ TREES = 0
 """The number of the condition that every database must meet; a workload's conditions begin at 1."""
 NOT_OURS = "is this the workload's database? load it again with the command that made it"
 _VARIABLE = r"(?<![:\w]):([a-z_]+)"
-"""The regular expression of a variable in a query: :rows, but not the cast ::int."""
+"""The regular expression of a variable in a query: it matches :rows, but not the cast ::int."""
 _ROWS_OF_A_STATEMENT = 1000
 
 

@@ -20,11 +20,11 @@ MOST_STATEMENT_BYTES = 256 << 10
 _PIECE_BYTES = 64 << 10
 
 _FIRST = re.compile(rb"# (?:Time: [0-9]|User@Host: |Thread_id: [0-9]|Query_time: [0-9]|Schema: )")
-"""The beginning of an entry, recognised after the end of a statement."""
+"""Matches the beginning of an entry after the end of a statement."""
 _SURELY_FIRST = re.compile(
     rb"# (?:Time: [0-9]{2}[-0-9]+[T ]+[0-9]+:[0-9]{2}:[0-9]{2}|User@Host: [^\n\[]*+\[[^\n]*?\] {0,9}@ )"
 )
-"""The beginning of an entry, recognised even after a statement without an end."""
+"""Matches the beginning of an entry even after a statement without an end."""
 _COMMAND = re.compile(rb"# administrator command: ([A-Za-z ]+)")
 _USE = re.compile(rb"use (.+);(?:\r?\n|\Z)")
 _SET = re.compile(rb"SET (?:(?:last_insert_id|insert_id|timestamp)=[0-9.]+,?)+;(?:\r?\n|\Z)")

@@ -63,7 +63,7 @@ _TEMPORARY = re.compile(
     r"`?([\w$]{1,64}+)(?![\w$]|`?\s*\.)",
     re.IGNORECASE,
 )
-"""A statement that makes a temporary table.
+"""Matches a statement that makes a temporary table.
 
 The pattern limits the name to the servers' own limit, because many names are kept.
 """

@@ -23,7 +23,7 @@ _FLAVOURS: Mapping[str, Flavour] = {"mysql": "mysql", "mariadb": "mariadb", "pos
 _NAMED = re.compile(r"(mysql|mariadb|postgres)-([0-9][0-9.]*)")
 _QUIET = re.compile(r"'(?:[^']|'')*'|--[^\n]*|/\*.*?\*/", re.DOTALL)
 _FILLS = re.compile(r"\b(?:INSERT|REPLACE|CALL|LOAD)\b", re.IGNORECASE)
-"""SQL keywords by which a script may insert rows into empty tables."""
+"""Matches SQL keywords by which a script may insert rows into empty tables."""
 _APART = "a dump is restored into a server that bufferlab starts for it, apart from every other"
 
 

@@ -162,7 +162,7 @@ def _unquoted(value: str) -> str:
 
 
 _ACCESS_DENIED = ("1044", "1045", "1698")
-"""ER_DBACCESS_DENIED_ERROR, ER_ACCESS_DENIED_ERROR and MariaDB's form of the latter.
+"""The codes of ER_DBACCESS_DENIED_ERROR, ER_ACCESS_DENIED_ERROR and MariaDB's form of the latter.
 
 After these errors a retry cannot help; after others it may.
 """

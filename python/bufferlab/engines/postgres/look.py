@@ -76,7 +76,10 @@ FROM (SELECT *, (state = 'active' OR state_change > looked_from) AND xact_start 
 AND backend_type IN ('client backend', 'parallel worker', 'autovacuum worker') AS works
 FROM pg_stat_activity, LATERAL (SELECT clock_timestamp() - interval '{seconds:.3f} s' AS looked_from) AS look
 WHERE pid <> pg_backend_pid()) AS others"""
-"""Without pg_read_all_stats the kind and the transaction of other roles' sessions are null (pgstatfuncs.c)."""
+"""The query for `Unpublished`.
+
+Without pg_read_all_stats the kind and the transaction of other roles' sessions are null (pgstatfuncs.c).
+"""
 _BUFFERCACHE = (
     "pg_buffercache tells it from PostgreSQL 16 on: CREATE EXTENSION pg_buffercache in the database of the URL, and "
     "GRANT pg_monitor to the account"

@@ -23,7 +23,7 @@ Method = Literal["reflink", "copy"]
 _FICLONE = 0x40049409
 _CHUNK_BYTES = 16 << 20
 _WRITE_AND_WAIT = 7
-"""SYNC_FILE_RANGE_WAIT_BEFORE, _WRITE and _WAIT_AFTER."""
+"""The flags SYNC_FILE_RANGE_WAIT_BEFORE, _WRITE and _WAIT_AFTER of sync_file_range(2) together."""
 _LIBC = ctypes.CDLL(None, use_errno=True)
 
 
