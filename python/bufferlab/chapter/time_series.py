@@ -179,6 +179,14 @@ def _scaled(trace: Trace, factor: float) -> Trace:
     return replace(trace, values=values, levels=levels)
 
 
+def _too_short(traces: Sequence[Trace]) -> str:
+    """Return how many windows have too few seconds to show a change of level; "" if all are long enough."""
+    # As in `_levels`, the last interval of a window is left out.
+    seconds = [sum(t_s > (trace.window_start_s or 0.0) for t_s in trace.t_s) - 1 for trace in traces]
+    short = sum(one < _FEWEST_SECONDS for one in seconds)
+    return f"; {short} have too few seconds to show one" if short else ""
+
+
 def _figure(analysis: Analysis, plot: TimePlot, id: str) -> Figure:
     traces = [trace for traces in plot.traces for trace in traces]
     changed = sum(bool(trace.levels) for trace in traces)
@@ -195,7 +203,7 @@ def _figure(analysis: Analysis, plot: TimePlot, id: str) -> Figure:
     title = f"{plot.y_label.partition(' (')[0]} over time"
     alt = (
         f"{title}: every run, a panel for each of {words.plural(len(plot.panels), 'point')}; "
-        f"{changed} of {len(traces)} changed level inside the window."
+        f"{changed} of {len(traces)} changed level inside the window{_too_short(traces)}."
     )
     return Figure(id, title, alt, caption, plot, _data(plot, id, title))
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
+from math import log
 
 from bufferlab.chapter import known_scatter, numbers_in_doubt, stopping, words
 from bufferlab.chapter.analysis import LONG_WINDOW_SECONDS, Analysis, Group, PointRuns
@@ -21,6 +22,8 @@ from bufferlab.report.chapters.without_a_run import without_run
 from bufferlab.results import blocks
 from bufferlab.results.check_parts import FOREIGN_SERVER, MeasuredRun, numbers_of
 from bufferlab.stats.known_scatter import CLAIM_TIMES, source
+from bufferlab.stats.noise import detectable
+from bufferlab.stats.rounding import sample_deviation
 from bufferlab.stats.verdict import SweepVerdict
 from bufferlab.units import format_bytes, readable
 from bufferlab.workloads import registry as workloads
@@ -257,6 +260,10 @@ def _alike(analysis: Analysis, group: Group) -> Iterator[str]:
             yield f"{asked} and {ran} ran the same setting, so there is no step between them."
 
 
+_SHOWS_SCATTER = 3
+"""The least number of runs that show how much a run scatters."""
+
+
 def _single(analysis: Analysis, point: PointRuns, metric: str) -> str:
     fit = analysis.fit(metric)
     assert fit is not None
@@ -267,7 +274,19 @@ def _single(analysis: Analysis, point: PointRuns, metric: str) -> str:
     where = f" at {place}" if point.swept else ""
     if words.is_unknown(mean):
         return f"{title}{where}: {shown}."
-    return f"{title}{where}: {shown} ({tail}, n = {mean.n}); there is nothing to compare it with."
+    return f"{title}{where}: {shown} ({tail}, n = {mean.n}).{_could_find(analysis, point, metric)}"
+
+
+def _could_find(analysis: Analysis, point: PointRuns, metric: str) -> str:
+    """Return a sentence on the smallest change that another sweep like this one would show; "" if it is unknown."""
+    values = [value for run in point.ok if (value := run.values[metric].value) is not None]
+    if len(values) < _SHOWS_SCATTER or min(values) <= 0 or max(values) == min(values):
+        return ""
+    found = detectable(sample_deviation([log(value) for value in values]), len(values), paired=True)
+    return (
+        f" compare of two such sweeps would find a change of {words.two_digits(found - 1)} % "
+        "(in four comparisons of five; more --repetitions find less)."
+    )
 
 
 def _sentence(analysis: Analysis, points: list[PointRuns], metric: str, found: SweepVerdict) -> str:
