@@ -59,7 +59,7 @@ def test_a_failed_check_ends_with_code_1_where_strict_asks_for_it_and_is_named_i
     ended = bench.run(toml, "--strict", "--json")
     assert ended.code == 1
     assert ended.json["failed_checks"] == ["warm_up_gates"]
-    assert "--strict: 1 failed: Every warm-up was ended by its gate" in ended.err
+    assert "--strict: 1 failed: Every warm-up met a condition of its gate" in ended.err
     path = bench.sweep_path()
     assert bench.bufferlab("report", path).code == 0
     assert bench.bufferlab("report", path, "--html", "--strict").code == 1

@@ -124,9 +124,9 @@ class Sweep:
     warm_up_seconds: int = 8
     warm_up_transactions: int = 4600
     warm_up_misses: int | None = None
+    """The misses of the warm-up; None if the runs do not record them."""
     settle_transactions: int = 0
     """The transactions that updates needed to move most rows."""
-    """The misses of the warm-up; None if the runs do not record them."""
     statuses: Mapping[tuple[int, int], tuple[str, str]] = field(default_factory=dict)
     """(point, block) -> (status, reason) of the runs that failed or were interrupted."""
     gate: str = "pool_turnover"

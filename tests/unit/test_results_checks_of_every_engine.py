@@ -304,6 +304,24 @@ def test_a_point_may_drift_by_what_the_counts_of_all_its_runs_scatter(
     assert found.failed_at == (("x",) if status == "failed" else ())
 
 
+@pytest.mark.parametrize(
+    ("seconds", "late_s", "misses", "by_kernel", "reason"),
+    [
+        (8.0, 1.0, 9_000, False, "up to 1 s late, so a window needs 15 s; the longest has 8 s"),
+        (8.0, 1.0, 9_000, True, "no third of a window has 1,000 misses and samples at its ends"),
+        (16.0, 1.0, 700, False, "a third of a window needs 1,000 misses; the most are 700"),
+        (8.0, 0.0, 9_000, False, "no third of a window has 1,000 misses and samples at its ends"),
+    ],
+)
+def test_a_window_that_cannot_show_drift_names_what_it_lacks(
+    seconds: float, late_s: float, misses: int, *, by_kernel: bool, reason: str
+) -> None:
+    told = SimpleNamespace(engine=SimpleNamespace(counts_late_s=late_s), window=SimpleNamespace(seconds=seconds))
+    found = stood_still("x", "x", "misses", [(cast(MeasuredRun, told), None, misses)] * 2, by_kernel=by_kernel)
+    assert found.status == "not_applicable"
+    assert found.detail.endswith(reason)
+
+
 def test_a_failed_check_names_the_points_that_failed_and_no_other() -> None:
     def run(index: int) -> MeasuredRun:
         return cast(

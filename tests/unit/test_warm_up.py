@@ -77,7 +77,15 @@ def test_a_script_is_played_for_the_rows_that_its_updates_move(tmp_path: Path) -
     assert asked["turnover_within"] == experiment.warm_up.turnover_within > 0
 
 
-def test_a_script_is_not_waited_for_where_rows_stay_or_the_cap_is_too_low(tmp_path: Path) -> None:
+def test_a_longer_cap_asks_for_the_same(tmp_path: Path) -> None:
+    """A resumed sweep may have a longer cap, and its kept runs waited for as many transactions."""
+    asked = [settle_transactions(*scripted(tmp_path, "postgres", warm_up_max=most)) for most in (9_000, 3_000_000)]
+    assert asked[0] == asked[1] > 0
+
+
+def test_a_script_is_not_waited_for_where_rows_stay_or_its_sweep_never_did(tmp_path: Path) -> None:
     assert settle_transactions(*scripted(tmp_path, "mysql")) == 0
-    assert settle_transactions(*scripted(tmp_path, "postgres", warm_up_max=20_000)) == 0
+    experiment, point = scripted(tmp_path, "postgres")
+    earlier = experiment.warm_up.model_copy(update={"turnover_within": 0})
+    assert settle_transactions(experiment.model_copy(update={"warm_up": earlier}), point) == 0
     assert settle_transactions(*hot_rows("postgres", 10)) == 0

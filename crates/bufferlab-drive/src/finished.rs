@@ -28,6 +28,9 @@ pub struct WarmedUp {
     pub gate: Option<GateEnd>,
     /// Demand misses that count towards filling and turnover of the pool.
     pub misses: u64,
+    /// True when the limit ended the warm-up while the gate waited for turnover or updates.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub at_cap: bool,
     /// The warm-up's transactions and time.
     #[serde(flatten)]
     pub part: Part,

@@ -2,7 +2,7 @@
 //! "opens".
 //!
 //! A pool smaller than the set of touched pages is warm when reads have filled it and replaced every page once. The
-//! replacement policy has then chosen each page under load. In a larger pool reads stop before they have replaced every
+//! replacement policy has then chosen each page under load. In a larger pool reads become too rare to replace every
 //! page. It is warm when demand misses per transaction no longer change; the remaining misses are compulsory misses of
 //! a growing database. A pool that is larger than the touched pages is warm when reads bring no new page. A prefill,
 //! which reads the tables once, may fill the pool ahead of the transactions. This file uses no clock and no engine.
@@ -96,9 +96,10 @@ pub struct Gate {
     misses: u64,
     /// The counts of every window so far, oldest first.
     windows: Vec<Window>,
-    /// The number of windows after which the gate would have opened if it did not wait for turnover or updates, and the
-    /// reason; none before that.
-    first: Option<(usize, GateEnd)>,
+    /// The number of windows after which misses were first flat; none before that.
+    first_flat: Option<usize>,
+    /// The latest reason for which the gate would have opened, had it not waited for turnover or updates.
+    reason: Option<GateEnd>,
 }
 
 impl Gate {
@@ -107,7 +108,7 @@ impl Gate {
     pub fn new(frames: u64, window_transactions: u64, patience: Patience) -> Self {
         assert!(window_transactions > 0, "a window of the gate has transactions");
         let windows = Vec::new();
-        Gate { frames, window_transactions, patience, misses: 0, windows, first: None }
+        Gate { frames, window_transactions, patience, misses: 0, windows, first_flat: None, reason: None }
     }
 
     /// Notes the misses of the prefill, which reads tables before the first transaction. They fill the pool, and belong
@@ -121,19 +122,22 @@ impl Gate {
     pub fn window(&mut self, window: Window) -> Option<GateEnd> {
         self.misses += window.misses;
         self.windows.push(window);
+        let end = self.end()?;
+        if end == GateEnd::FlatMisses {
+            self.first_flat.get_or_insert(self.windows.len());
+        }
         if self.transactions() < self.patience.at_least {
             return None;
         }
-        let end = self.end()?;
-        let (first, _) = *self.first.get_or_insert((self.windows.len(), end));
-        let waits = end == GateEnd::FlatMisses && self.turns_over_soon(first);
+        self.reason = Some(end);
+        let waits = end == GateEnd::FlatMisses && self.turns_over_soon();
         (!waits && self.transactions() >= self.patience.settle_transactions).then_some(end)
     }
 
-    /// Returns the reason for which a warm-up at its limit ends. If the gate had a reason, and still waited only for
-    /// the turnover or for updates, it is that reason. Otherwise it is the limit.
+    /// Returns the reason for which a warm-up at its limit ends: the latest for which the gate would have opened, had it
+    /// not waited for turnover or updates, or else the limit. Misses may have changed again since.
     pub fn at_limit(&self) -> GateEnd {
-        self.first.map_or(GateEnd::Cap, |(_, end)| end)
+        self.reason.unwrap_or(GateEnd::Cap)
     }
 
     /// Returns the number of transactions in all windows so far.
@@ -153,11 +157,10 @@ impl Gate {
         self.brought_no_new_page().then_some(GateEnd::NoNewPages)
     }
 
-    /// Returns true when the misses of the latest span turn the pool over within the time that the gate waits. The misses
-    /// were first flat after `first_flat` windows.
-    fn turns_over_soon(&self, first_flat: usize) -> bool {
+    /// Returns true when the misses of the latest span turn the pool over within the time that the gate waits.
+    fn turns_over_soon(&self) -> bool {
         let missing = (2 * self.frames).saturating_sub(self.misses);
-        let within = self.patience.turnover_within.saturating_mul(first_flat as u64);
+        let within = self.patience.turnover_within.saturating_mul(self.first_flat.unwrap_or_default() as u64);
         let left = within.saturating_sub(self.windows.len() as u64);
         self.last_span().is_some_and(|span| sums(span).0 as f64 / span.len() as f64 * left as f64 >= missing as f64)
     }
@@ -247,7 +250,7 @@ mod tests {
 
     #[test]
     fn a_pool_that_reads_turn_over_soon_is_waited_for_if_asked() {
-        // Misses that fall by 2 % in twenty windows look flat after twenty windows. At that moment two thirds of the
+        // Misses that fall by 2 % in twenty windows look flat after twenty windows. At that moment almost three quarters of the
         // 7,500 frames are empty.
         let slow = |k: i32| (100.0 * (-f64::from(k) / 1000.0).exp()) as u64;
         let ends = |turnover_within, frames| {
@@ -269,6 +272,15 @@ mod tests {
         assert_eq!(gate.at_limit(), GateEnd::Cap);
         (0..20).for_each(|_| assert_eq!(gate.window(Window::of(100)), None));
         assert_eq!(gate.at_limit(), GateEnd::FlatMisses);
+    }
+
+    #[test]
+    fn a_longest_wait_counts_from_the_first_flat_misses_and_not_from_the_least_warm_up() {
+        let patience = Patience { at_least: 50_000, turnover_within: 2, ..Patience::default() };
+        let mut gate = Gate::new(20_000, 500, patience);
+        // Flat after 20 windows: the wait ends after 40, and only `at_least` keeps the gate shut for 100.
+        let end = (1..).find_map(|window| Some((window, gate.window(Window::of(100))?)));
+        assert_eq!(end, Some((100, GateEnd::FlatMisses)));
     }
 
     #[test]
@@ -359,24 +371,23 @@ mod tests {
 
     /// Applies the gate's rules as the comments above state them, each over all windows so far.
     fn naive(frames: u64, patience: Patience, windows: &[(u64, u64)]) -> Option<GateEnd> {
-        let end = without_waiting(frames, patience, windows)?;
+        let end = without_waiting(frames, windows)?;
         let count = windows.len();
-        let first = (1..=count).find(|&some| without_waiting(frames, patience, &windows[..some]).is_some())?;
         let read = windows.iter().map(|&(misses, _)| misses).sum::<u64>();
         if let (GateEnd::FlatMisses, Some(level)) = (end, flat_level(frames, windows)) {
-            let latest = (patience.turnover_within * first as u64) as f64;
-            if latest > count as f64 && read as f64 + level * (latest - count as f64) >= 2.0 * frames as f64 {
+            let is_flat = |&some: &usize| without_waiting(frames, &windows[..some]) == Some(GateEnd::FlatMisses);
+            let first = (1..=count).find(is_flat)? as u64;
+            // The same expression as the gate's, since numbers of two roundings may differ where both are equal.
+            let left = (patience.turnover_within * first).saturating_sub(count as u64);
+            if level * left as f64 >= (2 * frames - read) as f64 {
                 return None;
             }
         }
-        (count as u64 * 500 >= patience.settle_transactions).then_some(end)
+        (count as u64 * 500 >= patience.settle_transactions.max(patience.at_least)).then_some(end)
     }
 
-    fn without_waiting(frames: u64, patience: Patience, windows: &[(u64, u64)]) -> Option<GateEnd> {
+    fn without_waiting(frames: u64, windows: &[(u64, u64)]) -> Option<GateEnd> {
         let count = windows.len();
-        if (count as u64 * 500) < patience.at_least {
-            return None;
-        }
         if windows.iter().map(|&(misses, _)| misses).sum::<u64>() >= 2 * frames {
             return Some(GateEnd::PoolTurnover);
         }

@@ -1,5 +1,5 @@
 //! Makes the rows of a sample from the tallies of one driver or several. Counters are added up, and histograms are
-//! merged before quantiles are computed, so the form of the rows does not depend on the number of drivers.
+//! merged before quantiles are computed, so the rows that are stored do not depend on the number of drivers.
 //!
 //! Each driver hands its tallies over between two of its transactions. While a driver is inside a long transaction,
 //! samples have the tallies that it handed over last, so that no sum ever falls.

@@ -85,7 +85,7 @@ def lengthen_warm_up(folder: SweepFolder, experiment: Experiment) -> None:
     if cap == loads(folder.experiment_toml, str(folder.path / "experiment.toml")).warm_up:
         return
     for record in folder.runs():
-        if record.ok and record.run.warm_up and record.run.warm_up.gate == "cap":
+        if record.ok and record.run.warm_up and record.run.warm_up.at_cap:
             _set_aside(folder, record, "its warm-up hit the old cap")
     folder.write_experiment(to_toml(experiment))
     _LOG.info("warm-ups now end at %d transactions or %g s", cap.max_transactions, cap.max_duration)

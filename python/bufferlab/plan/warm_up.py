@@ -27,19 +27,23 @@ def least_transactions(experiment: Experiment, point: GridPoint) -> int:
 
 
 def settle_transactions(experiment: Experiment, point: GridPoint) -> int:
-    """Return the number of transactions after which the rows that a script mostly updates have moved.
+    """Return the transactions after which the rows that a script mostly updates have moved.
 
-    The gate waits for these transactions, up to the warm-up's cap. The number is 0 if the engine leaves updated rows in
-    their place, if the workload is not a script, if the script updates no rows that its variables choose, or if more
-    than half of the cap would be needed. Raises BufferlabError if the script cannot be played without a server.
+    The gate waits for them, up to the warm-up's cap. The number is 0 if the gate of the experiment does not wait, as in
+    sweeps of earlier versions; if the engine leaves updated rows in their place; if the workload is not a script; and
+    if it updates no rows that its variables choose, or rows that do not settle within _MOST_PLAYED transactions.
     """
     script = experiment.workload.script
-    if script is None or not engines.declaration(experiment.engine).updates_move_rows:
+    waits = experiment.warm_up.turnover_within > 0 and engines.declaration(experiment.engine).updates_move_rows
+    if script is None or not waits:
         return 0
-    most = experiment.warm_up.max_transactions // 2
-    return _settle_transactions(script.source, script.text, json.dumps(point.variables, sort_keys=True), most)
+    return _settle_transactions(script.source, script.text, json.dumps(point.variables, sort_keys=True))
+
+
+_MOST_PLAYED = 1_000_000
+"""The most transactions of a script that are played without a server."""
 
 
 @lru_cache(maxsize=64)
-def _settle_transactions(source: str, text: str, variables_json: str, most: int) -> int:
-    return native().script_settles_after(source, text, variables_json, most)
+def _settle_transactions(source: str, text: str, variables_json: str) -> int:
+    return native().script_settles_after(source, text, variables_json, _MOST_PLAYED)

@@ -278,14 +278,20 @@ def _single(analysis: Analysis, point: PointRuns, metric: str) -> str:
 
 
 def _could_find(analysis: Analysis, point: PointRuns, metric: str) -> str:
-    """Return a sentence on the smallest change that another sweep like this one would show; "" if it is unknown."""
+    """Return a sentence on the smallest change that another sweep like this one would show; "" if it is unknown.
+
+    It is unknown of an embedded engine, whose runs with equal seeds count the same: there pairs scatter far less.
+    """
+    declared = analysis.metric(metric)
+    if analysis.claim_blocked(metric) or declared.is_share or not all(run.engine.is_server for run in point.ok):
+        return ""
     values = [value for run in point.ok if (value := run.values[metric].value) is not None]
     if len(values) < _SHOWS_SCATTER or min(values) <= 0 or max(values) == min(values):
         return ""
     found = detectable(sample_deviation([log(value) for value in values]), len(values), paired=True)
     return (
-        f" compare of two such sweeps would find a change of {words.two_digits(found - 1)} % "
-        "(in four comparisons of five; more --repetitions find less)."
+        f" By the scatter of these runs, compare of two such sweeps would find a change of about "
+        f"{words.two_digits(found - 1)} %; more --repetitions find smaller changes."
     )
 
 

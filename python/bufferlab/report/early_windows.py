@@ -64,9 +64,9 @@ def _of_pools(analysis: Analysis, points: Sequence[PointRuns]) -> Iterator[str]:
         needed = max(needed for _, needed in found.values())
         yield (
             f"Before some windows reads had not filled the pool once: {where}. The warm-up ended because misses no "
-            "longer changed, but first reads of pages may still be among the window's reads. --warm-up-min "
-            f"{needed} should fill each pool and turn it over; a lower --warm-up-max or --warm-up-time must then be "
-            "larger, too."
+            "longer changed, or at its cap, and first reads of pages may still be among the window's reads. "
+            f"--warm-up-min {needed} should fill each pool and turn it over; a lower --warm-up-max or --warm-up-time "
+            "must then be larger, too."
         )
 
 

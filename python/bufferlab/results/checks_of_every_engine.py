@@ -260,13 +260,15 @@ _of_the_pool = touching("reads", "writes", "times", "device")
 
 @_of_the_pool
 def _warm_up(runs: Sequence[MeasuredRun]) -> Check:
-    name, title = "warm_up_gates", "Every warm-up was ended by its gate, none by its cap"
+    name, title = "warm_up_gates", "Every warm-up met a condition of its gate before its cap"
     gates = [run.run.warm_up.gate if run.run.warm_up else "not recorded" for run in runs]
     if set(gates) == {"cold"}:
         return not_applicable(name, title, "none was asked for: every window begins with a cold pool")
     ended = ", ".join(f"{gates.count(gate)} by {gate.replace('_', ' ')}" for gate in dict.fromkeys(gates))
     steady = all(gate in ("pool_turnover", "flat_misses", "no_new_pages", "fixed") for gate in gates)
     advice = "" if steady else "; run --resume with a larger --warm-up-max or --warm-up-time lets it settle"
+    waited = sum(run.run.warm_up is not None and run.run.warm_up.at_cap for run in runs) - gates.count("cap")
+    ended += f"; {waited} of them at the cap, while the gate waited for more" if waited else ""
     held = "; where reads brought no new page, the pool held all that was touched" if "no_new_pages" in gates else ""
     return outcome(name, title, steady, f"{len(runs)} runs: {ended}{held}{advice}")
 

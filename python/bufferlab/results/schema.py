@@ -178,6 +178,11 @@ class WarmUp(_Strict):
     transactions: int = Field(ge=0)
     detail: Any = None
 
+    @property
+    def at_cap(self) -> bool:
+        """Return whether the cap ended the warm-up: before its gate had a reason, or while the gate waited longer."""
+        return self.gate == "cap" or (isinstance(self.detail, dict) and bool(self.detail.get("at_cap")))
+
 
 class Measured(_Strict):
     """The length of the measured window."""

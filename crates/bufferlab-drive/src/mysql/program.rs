@@ -186,7 +186,7 @@ pub(super) fn measure(session: &mut Session<'_, MysqlServer>, program: &ProgramJ
         std::thread::sleep(LOOK);
     }
     let part = Part { transactions: done, seconds: begun.elapsed().as_secs_f64() };
-    finished.warm_up = WarmedUp { gate, misses: feed.misses(), part };
+    finished.warm_up = WarmedUp { gate, misses: feed.misses(), at_cap: false, part };
     finished.interrupted = gate.is_none();
     if !finished.interrupted {
         session.sampler.enter(Phase::Measure, None, job.measure.transactions);

@@ -86,9 +86,9 @@ fn measure<S: Server>(
     let board = drivers.board();
     session.sampler.enter(Phase::WarmUp, Some(drivers.board()), job.warm_up.limit.transactions);
     let begun = Instant::now();
-    let (gate, misses) = session.warm_up(&mut drivers, begun)?;
+    let (gate, misses, at_cap) = session.warm_up(&mut drivers, begun)?;
     let part = Part { transactions: board.transactions(), seconds: begun.elapsed().as_secs_f64() };
-    finished.warm_up = WarmedUp { gate, misses, part };
+    finished.warm_up = WarmedUp { gate, misses, at_cap, part };
     finished.interrupted = gate.is_none();
     if !finished.interrupted {
         session.sampler.enter(Phase::Measure, Some(drivers.board()), job.measure.transactions);

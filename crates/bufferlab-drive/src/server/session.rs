@@ -137,7 +137,8 @@ impl<S: Server> Session<'_, S> {
     }
 
     /// Fills the pool, then runs transactions until the gate opens or the warm-up reaches its cap. Returns the
-    /// warm-up's ending, none when the user stopped it, and the number of misses that count towards filling the pool.
+    /// warm-up's ending, none when the user stopped it, the number of misses that count towards filling the pool, and
+    /// whether the cap ended a warm-up whose gate only waited.
     ///
     /// # Errors
     /// The server's error, or the first error of a driver.
@@ -145,7 +146,7 @@ impl<S: Server> Session<'_, S> {
         &mut self,
         drivers: &mut Drivers<S::Client>,
         begun: Instant,
-    ) -> Result<(Option<GateEnd>, u64), Failure> {
+    ) -> Result<(Option<GateEnd>, u64, bool), Failure> {
         let WarmUp { patience, limit } = self.job.warm_up;
         // An engine inside this process began with an empty pool, so all pages that it has read so far filled the pool.
         let before = if self.server.inside().is_some() { Window::default() } else { self.server.counted()? };
@@ -154,7 +155,7 @@ impl<S: Server> Session<'_, S> {
             None => true,
         };
         if !filled || drivers.prefill(self.cancelled, self.server.inside())? == SegmentEnd::Cancelled {
-            return Ok((None, 0));
+            return Ok((None, 0, false));
         }
         self.settle(drivers)?;
         let server = &mut self.server;
@@ -168,7 +169,8 @@ impl<S: Server> Session<'_, S> {
         let ended = self.segment(drivers, limit, begun, Some(&mut feed))?;
         let unopened = if limit.transactions == 0 { GateEnd::Cold } else { feed.at_limit() };
         let end = if ended == SegmentEnd::Cancelled { None } else { feed.end().or(Some(unopened)) };
-        Ok((end, feed.misses()))
+        let at_cap = feed.end().is_none() && end.is_some_and(|end| !matches!(end, GateEnd::Cap | GateEnd::Cold));
+        Ok((end, feed.misses(), at_cap))
     }
 
     /// Runs all drivers from `begun` until they have reached the limit, the warm-up's gate opens, or the user asks to

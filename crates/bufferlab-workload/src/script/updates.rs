@@ -20,11 +20,13 @@ const SETTLED: u8 = 3;
 /// the next constant, updates. So chance changes the share of a stretch by only a few per cent.
 const STRETCH: u64 = 5_000;
 const STRETCH_UPDATES: u64 = 1_000;
+/// The most rows that are counted, in some hundred megabytes. A script that updates more of them hardly settles.
+const MOST_ROWS: usize = 4_000_000;
 
 impl Script {
     /// Returns the number of transactions after which at least half of the updates reach settled rows, that is, rows
     /// that have had three updates. Returns zero if no statement updates rows that its variables choose, or if `most`
-    /// transactions are too few.
+    /// transactions or `MOST_ROWS` are too few.
     ///
     /// # Errors
     /// Never. Only a script without transactions could be refused, and it has no updates.
@@ -49,6 +51,9 @@ impl Script {
                     return Ok(transaction);
                 }
                 (stretch, updates, settled) = (0, 0, 0);
+            }
+            if rows.len() > MOST_ROWS {
+                break;
             }
         }
         Ok(0)

@@ -268,7 +268,7 @@ class _OneRun:
             filled.beside["engine.conf"] = result["engine_conf"]
         if run.load.mode == "closed":  # In an open loop the measured rate is the requested one, not the highest.
             context.rates.observe("transactions_per_s", run.measured.transactions, run.measured.seconds)
-        if result["warm_up"]["gate"] not in ("cap", "cold"):
+        if run.warm_up and not run.warm_up.at_cap and run.warm_up.gate != "cold":
             context.rates.observe("warm_up_bytes_per_s", self._loaded_bytes, result["warm_up"]["seconds"])
 
     def _check(self, worker: Worker, result: dict[str, Any]) -> Failure | None:
