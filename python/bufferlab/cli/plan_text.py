@@ -53,10 +53,18 @@ def _text(plan: Plan, cost: SweepCost, found: Findings) -> str:
             for phase in experiment.phases
         ),
         *_empty(experiment),
-        f"the database is estimated at {format_bytes(plan.database_bytes)}; shares of it are resolved after the load",
+        f"{_size(plan)}; shares of it are resolved after the load",
     ]
     servers = [f"{url}\n{checks_text(checks)}" for url, checks in found.items()]
     return "\n\n".join([in_lines("\n".join(head)), _points(plan), _order(plan), *servers, _cost(cost, plan)])
+
+
+def _size(plan: Plan) -> str:
+    size = format_bytes(plan.database_bytes)
+    data = plan.points[0].workload.get("data")
+    if plan.experiment.workload.script is None or data is None or data.value_or_text != "setup":
+        return f"the database is estimated at {size}"
+    return f"the size of a script's data counts as {size} until they are loaded"
 
 
 def _empty(experiment: Experiment) -> list[str]:
@@ -161,11 +169,16 @@ def _cost(cost: SweepCost, plan: Plan) -> str:
     )
     if elsewhere := sum({point.data: point.database_bytes for point in plan.points if is_elsewhere(point)}.values()):
         space += f"; about {format_bytes(elsewhere)} on the servers named by URL"
-    return f"{time}\n{in_lines(_basis(cost))}\n{space}"
+    return f"{time}\n{in_lines(_basis(cost, plan.experiment))}\n{space}"
 
 
-def _basis(cost: SweepCost) -> str:
+def _basis(cost: SweepCost, experiment: Experiment) -> str:
     """Return a sentence on which measured or assumed speed the estimate is based on."""
     if cost.is_observed:
         return "times: as the last runs of this workload on this host took"
+    if experiment.workload.script is not None:
+        return (
+            "times: at most, for slow statements, because this host has not run this script yet; short statements take "
+            "a small part of the warm-up's and the window's time"
+        )
     return "times: of a modest machine, because this host has not run this workload yet"
