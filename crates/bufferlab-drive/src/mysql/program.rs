@@ -19,7 +19,7 @@ use super::session::MysqlServer;
 use crate::event::{Edge, Phase};
 use crate::failure::{Failure, FailureKind};
 use crate::finished::{Finished, Part, WarmedUp};
-use crate::gate::Window;
+use crate::gate::{GateEnd, Window};
 use crate::gate_feed::GateFeed;
 use crate::sampler::EngineCounters;
 use crate::server::job::{Counted, ProgramJob};
@@ -168,7 +168,7 @@ pub(super) fn measure(session: &mut Session<'_, MysqlServer>, program: &ProgramJ
     let begun = Instant::now();
     let mut running = Running::start(program)?;
     let mut feed = GateFeed::new(job.frames, job.warm_up.patience, Window::of(before));
-    let (mut done, mut gate) = (0, None);
+    let (mut done, mut gate, mut at_cap) = (0, None, false);
     loop {
         if session.is_cancelled() {
             break;
@@ -179,6 +179,7 @@ pub(super) fn measure(session: &mut Session<'_, MysqlServer>, program: &ProgramJ
         gate = if feed.is_due(done) { feed.look(done, Window::of(misses)) } else { None };
         if gate.is_none() && (done >= job.warm_up.limit.transactions || begun.elapsed() >= job.warm_up.limit.time()) {
             gate = Some(feed.at_limit());
+            at_cap = gate != Some(GateEnd::Cap);
         }
         if gate.is_some() {
             break;
@@ -186,7 +187,7 @@ pub(super) fn measure(session: &mut Session<'_, MysqlServer>, program: &ProgramJ
         std::thread::sleep(LOOK);
     }
     let part = Part { transactions: done, seconds: begun.elapsed().as_secs_f64() };
-    finished.warm_up = WarmedUp { gate, misses: feed.misses(), at_cap: false, part };
+    finished.warm_up = WarmedUp { gate, misses: feed.misses(), at_cap, part };
     finished.interrupted = gate.is_none();
     if !finished.interrupted {
         session.sampler.enter(Phase::Measure, None, job.measure.transactions);
