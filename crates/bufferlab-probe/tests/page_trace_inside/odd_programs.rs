@@ -1,10 +1,12 @@
 //! Tests of unusual programs and systems: which programs are still recorded, and which run unchanged without a record.
 
 use std::fs;
+use std::io::ErrorKind;
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Command, ExitStatus, Stdio};
+use std::time::Duration;
 
 use bufferlab_probe::page_trace::inside::{Inside, check};
 use bufferlab_probe::tracefs::TraceError;
@@ -66,9 +68,22 @@ fn copy(trace: &Trace) -> PathBuf {
     copy
 }
 
+/// Runs a program that was just written to its end.
+///
+/// A child that another test's thread forked meanwhile holds the file open for writing until it starts a program of its
+/// own. Until then the kernel refuses to start the file.
+fn run(command: &mut Command) -> ExitStatus {
+    loop {
+        match command.status() {
+            Err(error) if error.kind() == ErrorKind::ExecutableFileBusy => std::thread::sleep(Duration::from_millis(1)),
+            started => return started.expect("it starts"),
+        }
+    }
+}
+
 /// Requires that the program runs to its end without a record; returns the reason why it was not recorded.
 fn require_left_alone(trace: Trace, mut command: Command) -> TraceError {
-    let ended = command.stdout(Stdio::null()).stderr(Stdio::null()).status().expect("it starts");
+    let ended = run(command.stdout(Stdio::null()).stderr(Stdio::null()));
     assert!(ended.success(), "{ended}");
     let refused = trace.recorder.require_on().expect_err("it was not recorded");
     assert_eq!(trace.end().1.len(), 0);
@@ -146,7 +161,7 @@ fn a_program_that_gives_up_its_user_is_recorded_with_its_children() {
 fn a_library_can_be_loaded_by_another_user_whatever_the_umask_is() {
     let mut command = Command::new(own_program());
     command.args(["victim", "--exact", "--nocapture"]).env(TASK, "strict umask").env(PLACE, "");
-    assert!(command.stdout(Stdio::null()).status().expect("it starts").success());
+    assert!(run(command.stdout(Stdio::null())).success());
 }
 
 #[test]
@@ -158,7 +173,7 @@ fn a_stripped_program_is_the_same_program() {
         _ => return eprintln!("NOT TESTED: there is no strip(1)"),
     }
     assert!(fs::metadata(&stripped).unwrap().len() < fs::metadata(own_program()).unwrap().len());
-    assert!(trace.command(&stripped, "threads").stdout(Stdio::null()).status().expect("it starts").success());
+    assert!(run(trace.command(&stripped, "threads").stdout(Stdio::null())).success());
     trace.recorder.require_on().expect("it recorded");
     assert_eq!(trace.end().1.len(), CALLS);
 }
