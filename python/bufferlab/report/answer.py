@@ -15,7 +15,7 @@ from bufferlab.chapter.analysis import LONG_WINDOW_SECONDS, Analysis, Group, Poi
 from bufferlab.chapter.elements import Banner
 from bufferlab.engines import registry as engines
 from bufferlab.knob import Value
-from bufferlab.report import early_windows, findings, predicted
+from bufferlab.report import close_runs, early_windows, findings, predicted
 from bufferlab.report.chapters.concurrency import asks_for_throughput
 from bufferlab.report.chapters.hosts import differ_more
 from bufferlab.report.chapters.without_a_run import without_run
@@ -110,8 +110,8 @@ def limits(analysis: Analysis, metric: str | None = None) -> list[str]:
     metric = metric or (analysis.work_per_s if asks_for_throughput(analysis) else analysis.headline)
     if predicted.said(analysis):
         return [*filter(None, [_caveat(analysis)]), *predicted.limits(analysis)]
-    found = [_noise(analysis, metric), _uneven(analysis, metric), _long_window(analysis), _waiting(analysis)]
-    found += [_shares(analysis), *_settings(analysis)]
+    found = [_noise(analysis, metric), _uneven(analysis, metric), close_runs.sentence(analysis, metric)]
+    found += [_long_window(analysis), _waiting(analysis), _shares(analysis), *_settings(analysis)]
     found += ["Each metric's intervals hold together for all its steps; over many metrics at once they do not."]
     found += [stopping.said(analysis), _some_blocks(analysis), _hosts(analysis), *differ_more(analysis)]
     return [*filter(None, [_caveat(analysis), _foreign_server(analysis)]), *filter(None, found)]

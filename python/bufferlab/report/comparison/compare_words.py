@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from bufferlab.chapter import known_scatter, words
 from bufferlab.chapter.elements import Row, Table
 from bufferlab.registry import declared
+from bufferlab.report import close_runs
 from bufferlab.report.comparison.compare_metrics import MetricCompared, SidesCompared
 from bufferlab.results.metrics import phase_of
 from bufferlab.stats.comparison import Compared
@@ -68,6 +69,13 @@ def limits(compared: SidesCompared) -> list[str]:
             "these sweeps. For times and phases no such difference is known. --repetitions 5 measures the sweeps' own "
             "scatter."
         )
+    sides = compared.sides
+    for name, side, points in (
+        (sides.name_a, sides.a, [match.a for match in sides.matched]),
+        (sides.name_b, sides.b, [match.b for match in sides.matched]),
+    ):
+        if close := close_runs.sentence(side, compared.headline, points):
+            found.append(f"{name}: {close}")
     found.append(
         f"The intervals of {title_within(compared.headline)} hold together at 95 % for all settings; so do those of "
         "the other figures that the workload names, and those of CPU and latencies beside them."
