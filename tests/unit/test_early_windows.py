@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from bufferlab.chapter.analysis import Analysis
-from bufferlab.report import early_windows
+from bufferlab.report import detail_tables, early_windows
 from support.synthetic import Sweep, build
 
 
@@ -37,3 +37,11 @@ def test_a_warm_up_that_its_cap_ended_before_rows_had_moved_is_named(
     found = early_windows.warnings(Analysis.of(build(tmp_path, Sweep(settle_transactions=settle))))
     assert len(found) == warned
     assert all("(4,600 of 4,601 transactions)" in text and "--warm-up-time" in text for text in found)
+
+
+@pytest.mark.parametrize(("settle", "said"), [(0, False), (4_601, True)])
+def test_the_table_of_runs_has_the_transactions_of_warm_ups(tmp_path: Path, settle: int, *, said: bool) -> None:
+    table = detail_tables.run_table(Analysis.of(build(tmp_path, Sweep(settle_transactions=settle))))
+    column = [one.title for one in table.columns].index("Warm-up (transactions)")
+    assert {row.cells[column] for row in table.rows} == {"4,600"}
+    assert ("within 4,601 transactions of the warm-up" in table.caption) == said

@@ -9,7 +9,7 @@ from bufferlab.chapter import numbers_in_doubt, words
 from bufferlab.chapter.analysis import Analysis, PointRuns
 from bufferlab.chapter.elements import Row, Table
 from bufferlab.chapter.point_table import point_table
-from bufferlab.report import predicted
+from bufferlab.report import early_windows, predicted
 from bufferlab.results.check_parts import Check
 from bufferlab.results.latency import PERCENTILES, LatencyValues, latency_values
 from bufferlab.results.metrics import CPU_COLUMNS, Metric, cpu_shares
@@ -193,6 +193,7 @@ def run_table(analysis: Analysis) -> Table:
             warm_up.gate.replace("_", " ") if warm_up else words.NOTHING,
             # A predicted run has no times.
             words.number(warm_up.seconds if warm_up and not run.prediction else None),
+            format_count(warm_up.transactions) if warm_up and not run.prediction else words.NOTHING,
             words.number(measured.seconds if measured and not run.prediction else None),
             format_count(measured.transactions) if measured else words.NOTHING,
             words.number(reads),
@@ -204,11 +205,13 @@ def run_table(analysis: Analysis) -> Table:
     headline = analysis.metric(analysis.headline)
     short = words.with_unit(words.heading(headline), headline)
     heads = (
-        "Order", "<Point", "Block", "Seed", "<Status", "<Warm-up ended by", "Warm-up (s)", "Measured (s)",
-        "Transactions", short, "Database grew by", "<Started", "<Run",
+        "Order", "<Point", "Block", "Seed", "<Status", "<Warm-up ended by", "Warm-up (s)",
+        "Warm-up (transactions)", "Measured (s)", "Transactions", short, "Database grew by", "<Started", "<Run",
     )  # fmt: skip
     caption = "Blocks are repetitions; all points of a block share its seed, and their order within it is random."
     caption += f" {short}: {words.lowered(headline.label)}."
+    if settle := max(map(early_windows.settle_transactions, analysis.runs), default=0):
+        caption += f" Updates move most of the rows that they favour within {settle:,} transactions of the warm-up."
     title = "Every predicted run" if predicted.said(analysis) else "Every run"
     return Table.of("runs", title, heads, rows, caption, folded=True)
 

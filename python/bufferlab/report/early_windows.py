@@ -43,14 +43,18 @@ def _of_updates(analysis: Analysis, points: Sequence[PointRuns]) -> Iterator[str
         )
 
 
+def settle_transactions(run: MeasuredRun) -> int:
+    """Return the transactions of a warm-up after which updates have moved most rows; 0 if the gate does not wait."""
+    warm_up = run.run.warm_up
+    return warm_up.detail.get("settle_transactions", 0) if warm_up and isinstance(warm_up.detail, dict) else 0
+
+
 def _moving(run: MeasuredRun) -> Iterator[tuple[int, int]]:
     """Yield the transactions of the warm-up, and those after which most updated rows have moved, if the latter are
     more."""
-    warm_up = run.run.warm_up
-    if warm_up and isinstance(warm_up.detail, dict):
-        settle = warm_up.detail.get("settle_transactions", 0)
-        if warm_up.transactions < settle:
-            yield warm_up.transactions, settle
+    warm_up, settle = run.run.warm_up, settle_transactions(run)
+    if warm_up and warm_up.transactions < settle:
+        yield warm_up.transactions, settle
 
 
 def _of_pools(analysis: Analysis, points: Sequence[PointRuns]) -> Iterator[str]:
