@@ -105,8 +105,8 @@ def test_a_larger_pool_of_a_server_that_writes_because_many_pages_are_dirty_foll
     many = [(page, GET) for page in range(400)]
     old, dirty = "innodb_metric_log_max_modified_age_async", "innodb_buffer_pool_pages_dirty"
 
-    def double(name: str, **gauges: float) -> dict[str, Any]:
-        asked = {**SERVER, "version": "9.7.4", "knobs": ALONE, "latch": 2, "counters": COUNTERS}
+    def double(name: str, knobs: str = "", **gauges: float) -> dict[str, Any]:
+        asked = {**SERVER, "version": "9.7.4", "knobs": ALONE + knobs, "latch": 2, "counters": COUNTERS}
         levels = {metric: (value, value) for metric, value in gauges.items()}
         (found,) = writes(bench, build(tmp_path / name, many, many * 8, gauges=levels, **asked).path, "32MiB")
         return found
@@ -116,6 +116,14 @@ def test_a_larger_pool_of_a_server_that_writes_because_many_pages_are_dirty_foll
     assert [end["flush_list_writes"] for end in found["ends"]] == [1200, 800]
     for name, levels in (("aged", {AGE: 2e5, old: 1e6, dirty: 512.0}), ("clean", {AGE: 1000.0, old: 1e6, dirty: 50.0})):
         assert double(name, **levels)["ends"][0]["why"] != "the speed of the traced run"
+    few = "\nio_capacity = 100"
+    young, aged = (
+        [end["flush_list_writes"] for end in double(f"few-{log}", few, **levels, **{old: log})["ends"]]
+        for levels in [{AGE: 1000.0, SYNC: 1e6, dirty: 512.0}]
+        for log in (1e6, 2e4)
+    )
+    assert young[0] < 1200, "a hundred pages a second are fewer than become dirty"
+    assert aged == [1200, young[1]], "from a tenth of the log on, each round writes all old pages, or fewer"
 
 
 def test_writes_that_depend_on_the_device_are_not_predicted(bench: Bench, tmp_path: Path) -> None:

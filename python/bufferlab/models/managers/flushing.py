@@ -13,7 +13,7 @@ All these ages change in proportion to the redo log's capacity, because the serv
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -91,8 +91,8 @@ class DirtyShare:
 
     io_capacity: Mapping[str, float]
     """The model's settings for this rule, except the load's speed."""
-    most_age_bytes: float
-    """The age, in bytes of redo, above which the age of pages decides how many pages the cleaner writes."""
+    least_age: Limit
+    """The age from which on the cleaner also writes pages because of their age."""
 
     def at(self, speed: float, settings: Mapping[str, Any], why: str) -> Limit:
         """Return the limit for a load that is `speed` times as fast as the traced run's."""
@@ -133,8 +133,9 @@ class Flushing:
         factor = float(settings[_REDO_CAPACITY]) / self.capacity_bytes
         if self.by_dirty:
             # If no page gets old enough for the cleaner's rule by age, the log's capacity has no effect.
-            if (self.own.age_bytes or 0) < factor * self.by_dirty.most_age_bytes:
-                return self
+            least_age = self.by_dirty.least_age.times(factor)
+            if (self.own.age_bytes or 0) < (least_age.age_bytes or 0):
+                return replace(self, by_dirty=replace(self.by_dirty, least_age=least_age))
             return "with a redo log as small as that the age of pages decides, and in the traced run their number did"
         return replace(
             self,
@@ -164,9 +165,11 @@ class Flushing:
 
         if self.by_dirty:
             settings = {**(self.latest or self.own).settings, **({} if self.latest else {"flush_age": None})}
-            # For a larger pool only higher speeds are assumed: it reads less, so that its load is at least as fast.
+            # For a larger pool only higher speeds are assumed: it reads less, so that its load is at least as fast. If
+            # its pages get so old that their age matters too, the cleaner writes at most all that are as old as that.
+            age = self.by_dirty.least_age
             return (
-                self.by_dirty.at(1.0, settings, "the speed of the traced run"),
+                self.by_dirty.at(1.0, age.settings, "the speed of the traced run"),
                 self.by_dirty.at(_SPEED, settings, f"{_SPEED} times its speed"),
             )
         if has_own_pool:
@@ -209,13 +212,16 @@ def flushing(traced: Traced) -> Flushing | str:
         copies_per_page=copies / pages if pages and copies is not None else None,
         redo_bytes=None if written is None else round(written),
         capacity_bytes=traced.numbers.get(_REDO_CAPACITY),
-        by_dirty=_by_dirty(traced, mean_bytes),
+        by_dirty=_by_dirty(traced, mean_bytes, lambda age: _changes(age - round_bytes / 2, per_change)),
     )
 
 
-def _by_dirty(traced: Traced, mean_age_bytes: float) -> DirtyShare | None:
+def _by_dirty(traced: Traced, mean_age_bytes: float, in_changes: Callable[[float], int]) -> DirtyShare | None:
     """Return the cleaner's rule if it wrote because the share of dirty pages was high; None if it wrote because of
-    age."""
+    age.
+
+    `in_changes` returns an age in page changes instead of bytes of redo.
+    """
     if traced.server.is_in("mariadb >= 10.5"):
         return None  # The model of this generation of InnoDB lacks this rule.
     settings = capacity_settings(traced)
@@ -224,7 +230,9 @@ def _by_dirty(traced: Traced, mean_age_bytes: float) -> DirtyShare | None:
         return None
     if 100 * dirty < settings["least_dirty_pct"] * traced.pool.frames:
         return None
-    return DirtyShare(settings, EARLIEST_SHARE * old)
+    age = EARLIEST_SHARE * old
+    steps = {"flush_age": [(0, in_changes(age))], DIRTY_LIMIT: most_dirty(traced)}
+    return DirtyShare(settings, Limit(steps, "the age from which on the cleaner writes the oldest pages", round(age)))
 
 
 def capacity_settings(traced: Traced) -> dict[str, float] | None:
