@@ -166,6 +166,14 @@ def test_each_check_finds_the_fault_it_is_there_for(tmp_path: Path, check: str, 
     assert found[check].status == "failed", found[check]
 
 
+@pytest.mark.parametrize(("gets", "status"), [(1500, "passed"), (1800, "failed")])
+def test_in_a_short_window_a_session_s_first_use_of_the_catalogues_is_no_fault(
+    tmp_path: Path, gets: int, status: str
+) -> None:
+    found = checks(tmp_path, transactions=5, add={"page_gets": gets})
+    assert found["postgres_tables"].status == status, found["postgres_tables"]
+
+
 def test_pages_that_one_view_counts_twice_where_sessions_meet_are_no_fault(tmp_path: Path) -> None:
     found = checks(tmp_path, scale={"postgres_io_pages_read": 0.88}, kind=Postgres(version="18.0"))
     assert found["postgres_io_reads"].status == "passed"
