@@ -30,7 +30,7 @@ END = "no run"
 
 @dataclass(frozen=True)
 class WithoutRun:
-    """The predictions of a measured sweep's points from generated accesses."""
+    """Predictions for the points of a measured sweep, from accesses that a generator made instead of a traced run."""
 
     of: GeneratedPoints
     unit: Work

@@ -107,7 +107,7 @@ impl Shared {
 
     fn at(&self, slot: usize) -> *mut u8 {
         assert!(slot < SLOTS, "there is no slot {slot}");
-        // SAFETY: the memory has all slots.
+        // SAFETY: the mapping is large enough for all SLOTS slots, so the address is inside it.
         unsafe { self.place.add(SLOTS_AT + slot * SLOT_BYTES) }
     }
 
