@@ -110,7 +110,7 @@ impl Tally {
 /// The schedule of an open loop, and the moment at which it began; `start_ns` is none before.
 struct OpenLoop {
     arrivals: Arrivals,
-    /// The time by which every arrival is due earlier than the schedule says.
+    /// How much earlier than its scheduled time every arrival is due, in nanoseconds.
     ahead_ns: u64,
     start_ns: Option<u64>,
 }

@@ -119,7 +119,7 @@ pub struct Row {
     pub group: u32,
     /// The row's key in the group, such as a customer's or an order's number.
     pub key: u32,
-    /// The key of an order's entry in the index on customers; 0 for other rows.
+    /// The key of an order's entry in the secondary index of ORDERS by customer; 0 for other rows.
     pub entry: u32,
 }
 

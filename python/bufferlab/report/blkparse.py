@@ -1,8 +1,8 @@
 """Prints a block trace as blkparse(1) does: a line for each event, and the counters at the end.
 
 It differs where blkparse misleads. Sizes are always in KiB of 1,024 bytes, because blkparse's "MiB" is 1,000 KiB.
-Requests of half a KiB are added up exactly, and only the sum is rounded. The kernel's tracepoints do not mark unplugs by a timer, so
-all unplugs are under "IO unplugs". Sequence numbers count the events of each processor.
+Requests of half a KiB are added up exactly, and only the sum is rounded. The kernel's tracepoints do not mark unplugs
+by a timer, so all unplugs are under "IO unplugs". Sequence numbers count the events of each processor.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Makes a sentence on points whose few runs agree more closely than counts scatter by chance.
 
-The interval of a mean leans on the runs of its own point. If three runs happen to agree, it is far too narrow. Counts
+A mean's interval comes from the runs of its point alone. If three runs happen to agree, it is far too narrow. Counts
 of independent events scatter at least as Poisson's distribution does: their variance is their mean, and the sum of
 squared deviations divided by the mean follows chi-square (Fisher's index of dispersion, 1925). Runs that read the same
 pages each time, as a full scan does, agree without luck. Then most points agree so closely, and the sentence is left

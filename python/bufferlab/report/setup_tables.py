@@ -111,9 +111,9 @@ def _note(setting: StoredSetting) -> str:
 
 
 def _share_note(setting: StoredSetting, loaded: int) -> str:
-    """Return a note on a setting that was asked as a share; "" for others.
+    """Return a note on a setting that the user gave as a share of the loaded data; "" for others.
 
-    For a size, the note has the actual share. For a count, it says which count the share became.
+    For a size, the note has the actual share after rounding. For a count, it has the count computed from the share.
     """
     if not (setting.asked or "").endswith("%"):
         return ""

@@ -20,7 +20,7 @@ Plan = Literal["sequential", "index_scan", "bitmap"]
 def pages_read(
     plan: Plan, table_pages: int, rows: int, wanted_rows: int, index_leaf_pages: int, pool_pages: float
 ) -> float:
-    """Return the expected number of pages that a query reads if it wants `wanted_rows` of the table's `rows`.
+    """Return the expected number of pages that miss a pool of `pool_pages` if a query wants `wanted_rows` of `rows`.
 
     >>> pages_read("sequential", 1000, 80_000, 40_000, 200, 100)
     1000.0

@@ -1,4 +1,4 @@
-//! The output of TPC-C's transactions for their terminals, and the memory that all transactions share.
+//! The output of TPC-C's transactions for their terminals, and buffers that one transaction after another reuses.
 
 use crate::client::Batch;
 use crate::tpcc::schema::DISTRICTS;
@@ -47,7 +47,7 @@ pub enum TransactionOutput {
     },
 }
 
-/// The memory that all transactions share, so that they allocate none.
+/// Buffers that one transaction after another reuses, so that none allocates memory.
 #[derive(Debug, Default)]
 pub(super) struct Batches {
     pub(super) reads: Batch,
