@@ -19,9 +19,8 @@ from bufferlab.cli import app
 from bufferlab.cli.options import look_seconds
 from bufferlab.errors import EnvironmentLackingError, SpecError
 from bufferlab.live import advise, session
-from bufferlab.live.look_time import Pace
-from bufferlab.live.sizes_asked import parse_sizes
-from bufferlab.live.tiers import Foretold, Stage
+from bufferlab.live.advise import parse_sizes
+from bufferlab.live.tiers import Foretold, Pace, Stage
 from bufferlab.units import GIB, MIB
 from support import fake_mysql
 from support.advised_server import Answer, Clock, FakeTracing

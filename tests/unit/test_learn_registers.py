@@ -15,7 +15,7 @@ import pytest
 from bufferlab.engines.servers import learnt
 from bufferlab.engines.servers.lesson import Page
 from bufferlab.learn import recording, registers, windows
-from bufferlab.learn.records import Records
+from bufferlab.learn.recording import Records
 from bufferlab.results.trace_words import page_trace_words
 
 DTYPE = np.dtype(list(page_trace_words().record))

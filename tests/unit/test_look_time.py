@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bufferlab.live import advise, look_time, tiers
-from bufferlab.live.look_time import Pace
+from bufferlab.live import advise, tiers
+from bufferlab.live.tiers import Pace
 from support import fake_mysql
 from support.advised_server import Bench, asked, bench
 
@@ -66,13 +66,13 @@ def test_the_time_left_falls_from_the_whole_time_to_that_of_the_evaluation(
     assert lefts[0] == pytest.approx(pace.look_s(planned) + pace.evaluation_s)
     assert lefts == sorted(lefts, reverse=True)
     assert pace.left_s(planned, len(planned), 0.0, None) == pace.evaluation_s > 0
-    most_s = sum(one.seconds + look_time.STAGE_S for one in planned) + pace.evaluation_s
+    most_s = sum(one.seconds + tiers.STAGE_S for one in planned) + pace.evaluation_s
     assert lefts[0] <= most_s + 1e-6
 
 
 def test_a_look_that_cannot_end_early_has_one_time() -> None:
     planned = tiers.stages("misses", 600)
-    assert "takes about 10 min 03 s. Ctrl-C" in look_time.sentence(planned, Pace(1e6, 100))
-    assert "takes about 2 min 13 s (until enough pages were evicted), 10 min 03 s at most" in look_time.sentence(
+    assert "takes about 10 min 03 s. Ctrl-C" in tiers.sentence(planned, Pace(1e6, 100))
+    assert "takes about 2 min 13 s (until enough pages were evicted), 10 min 03 s at most" in tiers.sentence(
         planned, Pace(100, 100)
     )

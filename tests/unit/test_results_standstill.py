@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from bufferlab.results.standstill import limit_seconds, standstill
+from bufferlab.results.gaps import limit_seconds, standstill
 
 
 def rows(

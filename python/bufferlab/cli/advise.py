@@ -93,8 +93,8 @@ def command(
     from bufferlab.execute.stop import StopRequest
     from bufferlab.live import advise, live_trace
     from bufferlab.live import advise_page as reports
+    from bufferlab.live.advise import parse_sizes
     from bufferlab.live.session import Session, address_of, family_of
-    from bufferlab.live.sizes_asked import parse_sizes
 
     refuse_password(url, "URL")
     require_one_format(form, as_json)
@@ -127,8 +127,7 @@ def _consent(ready: Ready, yes: bool) -> None:
     Does nothing if no tier is to be attached. Raises SpecError without a terminal to ask on, click.Abort if the user
     refuses.
     """
-    from bufferlab.live import look_time
-    from bufferlab.live.tiers import sentence
+    from bufferlab.live.tiers import sentence, time_sentence
 
     if not ready.plans:
         return
@@ -136,7 +135,7 @@ def _consent(ready: Ready, yes: bool) -> None:
         say(f"{ready.plans[one.tier].sentence} {sentence(one)}\n")
     if ready.inside:
         say(f"{ready.inside}\n")
-    say(look_time.sentence(ready.planned, ready.pace))
+    say(time_sentence(ready.planned, ready.pace))
     if yes:
         return
     if not sys.stdin.isatty():

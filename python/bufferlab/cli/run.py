@@ -27,7 +27,7 @@ from bufferlab.results.blocks import KeepTraces
 
 if TYPE_CHECKING:
     from bufferlab.execute.probes.block_trace_probe import BlockTraceAsked
-    from bufferlab.execute.probes.planned_traces import TraceWish
+    from bufferlab.execute.probes.page_trace_probe import TraceWish
     from bufferlab.execute.sweep import SweepOptions
     from bufferlab.execute.sweep_runs import SweepOutcome
     from bufferlab.spec import Experiment, Overrides
@@ -378,7 +378,7 @@ def _gathered(resume: Path, out: Path | None) -> tuple[Experiment, tuple[int, ..
 
 def _page_trace_wish(probes: tuple[str, ...], unwanted: bool, limit: str | None, keep: KeepTraces | None) -> TraceWish:
     """Return the options on page traces from the command line. Raises SpecError for a wrong --trace-limit."""
-    from bufferlab.execute.probes.planned_traces import TraceWish
+    from bufferlab.execute.probes.page_trace_probe import TraceWish
     from bufferlab.units import format_bytes, parse_bytes
 
     limit_bytes = None if limit is None else parsed(parse_bytes, limit, f"--trace-limit {limit}")

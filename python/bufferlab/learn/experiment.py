@@ -26,7 +26,7 @@ from bufferlab.engines.servers.private_server import PrivateServer
 from bufferlab.errors import EnvironmentLackingError
 from bufferlab.learn import recording, windows
 from bufferlab.learn.private_copy import PrivateCopy
-from bufferlab.learn.records import Records
+from bufferlab.learn.recording import Records
 from bufferlab.learn.registers import REGISTERS
 
 _UNKNOWN = "this build cannot be learnt"

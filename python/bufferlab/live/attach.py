@@ -28,9 +28,8 @@ from bufferlab.errors import BufferlabError, EnvironmentLackingError
 from bufferlab.live import constants
 from bufferlab.live.doubts import BROKEN
 from bufferlab.live.live_trace import LivePlan, LiveTrace, Recorded, Tier
-from bufferlab.live.look_time import LEAST_MISSES_S, Pace
 from bufferlab.live.observation import Stop
-from bufferlab.live.tiers import Processors, Second, Stage
+from bufferlab.live.tiers import LEAST_MISSES_S, Pace, Processors, Second, Stage
 from bufferlab.live.window import LookWindow, SampledRow, ServerEvent
 
 _FILES = {1: ("memory.limit_in_bytes", "memory.usage_in_bytes"), 2: ("memory.max", "memory.current")}

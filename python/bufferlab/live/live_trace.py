@@ -29,8 +29,8 @@ from bufferlab.engines.servers.builds import Flavour
 from bufferlab.engines.servers.look import Facts, NotTold
 from bufferlab.engines.servers.page_sites import PageSites
 from bufferlab.errors import EnvironmentLackingError, SpecError
-from bufferlab.live import frames, server_program
-from bufferlab.live.buffer_list import BufferList
+from bufferlab.live import frames
+from bufferlab.live.frames import BufferList
 from bufferlab.proc_stat import stat_fields
 from bufferlab.results.trace_words import hint_for, page_trace_words
 from bufferlab.versions import SERVERS
@@ -118,7 +118,7 @@ def plan(pid: int, facts: Facts, tier: Tier, proc: Path = Path("/proc")) -> Live
 def _of_sites(pid: int, flavour: Flavour, proc: Path) -> SitePlan:
     page_sites.require_processor()
     try:
-        found = server_program.of_process(proc / str(pid))
+        found = page_sites.of_process(proc / str(pid))
         binary, program, elsewhere = found.file, found.path, found.elsewhere
         sites = page_sites.known(registry.family(flavour).page_sites_table, binary, in_use=True)
     except PermissionError as error:

@@ -120,7 +120,7 @@ class Family(ABC):
     @property
     def flavour(self) -> Flavour:
         """Return the flavour of the family's servers; the engine has the same name."""
-        return cast(Flavour, self.declaration.name)
+        return cast("Flavour", self.declaration.name)
 
     @property
     def page_sites_table(self) -> Path:

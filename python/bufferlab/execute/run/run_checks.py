@@ -14,8 +14,8 @@ from bufferlab.execute.data.copy_method import Method
 from bufferlab.execute.data.datasets import Dataset
 from bufferlab.plan import GridPoint
 from bufferlab.results.check_parts import FOREIGN_SERVER
+from bufferlab.results.gaps import limit_seconds, standstill
 from bufferlab.results.schema import IntegrityRow, Measured, PhaseDone, Run, StoredSetting, WarmUp
-from bufferlab.results.standstill import limit_seconds, standstill
 from bufferlab.results.window import MEASURE
 from bufferlab.spec import Experiment
 from bufferlab.spec.experiment import AskedWarmUp
