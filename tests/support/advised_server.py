@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from bufferlab.engines.servers.look import NotTold
+from bufferlab.execute.progress import Silent, SweepStatus
 from bufferlab.live import advise
 from bufferlab.live.bounds import Counted, PoolFacts, SizeEstimate
 from bufferlab.live.live_trace import Recorded, Tier, stop_us
@@ -145,7 +146,7 @@ class Stop:
     requested = False
 
 
-class Shown:
+class Shown(Silent):
     """A display that keeps its texts and stages."""
 
     def __init__(self) -> None:
@@ -155,8 +156,8 @@ class Shown:
     def say(self, text: str) -> None:
         self.said.append(text)
 
-    def at(self, what: str, done: float, left_s: float) -> None:
-        self.stages.append((what, done))
+    def show(self, status: SweepStatus) -> None:
+        self.stages.append((status.stage, status.done))
 
 
 def asked(within_s: float = 60.0, tier: Tier = "misses", max_cores: float = 0.25, **more: Any) -> advise.Asked:

@@ -31,7 +31,7 @@ def test_the_time_told_is_the_time_taken(
 ) -> None:
     at.tracing.events_per_s = 2 * evicted_per_s
     told: list[tuple[float, float, float]] = []
-    monkeypatch.setattr(at.shown, "at", lambda _, done, left_s: told.append((at.clock.now_s, done, left_s)))
+    monkeypatch.setattr(at.shown, "show", lambda now: told.append((at.clock.now_s, now.done, now.seconds_left)))
     ready = at.prepare(asked(within_s, tier, sizes=(lambda present: int(times * present),)))
     begun_s = at.clock.now_s
     advise.advise(ready, at.tracing, at.answer, at.stop, at.shown, at.clock, at.clock.sleep)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import signal
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -27,7 +25,6 @@ from bufferlab.errors import SpecError, interrupted_exit_code
 from bufferlab.units import UnitError, parse_percent
 
 if TYPE_CHECKING:
-    from bufferlab.execute.progress import Progress
     from bufferlab.live.advise import Ready
     from bufferlab.live.live_trace import Tier
 
@@ -90,6 +87,7 @@ def command(
       bufferlab advise "postgres://monitor@localhost/shop?socket=/run/postgresql" --sizes 256MiB,1GiB
       bufferlab advise mysql://monitor@127.0.0.1 --tier full --max-cpu 50% --html advice.html
     """
+    from bufferlab.cli.progress import progress
     from bufferlab.execute.stop import StopRequest
     from bufferlab.live import advise, live_trace
     from bufferlab.live import advise_page as reports
@@ -110,7 +108,7 @@ def command(
         from bufferlab.live.size_estimates import answer
 
         # If Ctrl-Z stopped bufferlab, the probes would stay in the server, and nothing would watch their rate.
-        with StopRequest(ignored=[signal.SIGTSTP]) as stop, _shown() as shown:
+        with StopRequest(ignored=[signal.SIGTSTP]) as stop, progress() as shown:
             advice = advise.advise(ready, live_trace, answer, stop, shown)
     report = reports.as_report(advice, is_interrupted=stop.signal_number is not None)
     footer = f"Made by bufferlab advise from what {advice.seen.server} did; what was recorded was not kept."
@@ -151,27 +149,3 @@ def _cores(text: str) -> float:
     if not ratio > 0:
         raise SpecError(f'"{text}" lets nothing be recorded', "--max-cpu", 'write a share such as "25%"')
     return ratio
-
-
-class _Display:
-    """A display, on standard error, of the stage of the observation."""
-
-    def __init__(self, shown: Progress) -> None:
-        self._shown = shown
-
-    def say(self, text: str) -> None:
-        self._shown.say(text)
-
-    def at(self, what: str, done: float, left_s: float) -> None:
-        from bufferlab.execute.progress import SweepStatus
-
-        self._shown.show(SweepStatus(what, 0, 0, "", done, left_s))
-
-
-@contextmanager
-def _shown() -> Iterator[_Display]:
-    """Context manager for the display of the command's progress."""
-    from bufferlab.cli.progress import progress
-
-    with progress() as shown:
-        yield _Display(shown)

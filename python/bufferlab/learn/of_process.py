@@ -19,7 +19,7 @@ from bufferlab.engines.servers.builds import Build
 from bufferlab.engines.servers.page_sites import ServerProgram
 from bufferlab.errors import EnvironmentLackingError, SpecError
 from bufferlab.learn import learning, private_copy
-from bufferlab.proc_stat import stat_fields
+from bufferlab.procfs import stat_fields
 
 _PROC = Path("/proc")
 _WHICH = "name the first process of a server: pgrep -o '^(mysqld|mariadbd|postgres)$'"

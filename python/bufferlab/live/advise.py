@@ -20,13 +20,14 @@ import numpy as np
 
 from bufferlab.engines.servers.look import MISFITS, Facts, Lost, NotTold, Refused
 from bufferlab.errors import EnvironmentLackingError, SpecError
+from bufferlab.execute.progress import Progress
 from bufferlab.live import constants, doubts, frames, pool_contents, tiers
-from bufferlab.live.attach import Attached, Attachments, MemoryLeft, Shown, Tracing, left
+from bufferlab.live.attach import Attached, Attachments, MemoryLeft, Tracing, left
 from bufferlab.live.bounds import Counted, PoolFacts, SizeEstimate
 from bufferlab.live.host_side import find
 from bufferlab.live.live_trace import Ended, LivePlan, LiveTrace, Recorded, Tier, with_one_numbering
 from bufferlab.live.look_result import Seen
-from bufferlab.live.observation import Observation, Stop
+from bufferlab.live.observation import Observation, Stop, unseen
 from bufferlab.live.session import Session
 from bufferlab.live.tiers import Foretold, Pace, Processors, Stage, TierCost
 from bufferlab.live.window import LookWindow, SampledRow
@@ -231,10 +232,7 @@ def prepare(
         require_told(asked.tier, sizes, facts.pool_size_bytes)
         rows = _first_look(session, facts, clock, sleep)
     except (Refused, Lost) as error:
-        hint = "ask again when it answers; docs/observe.md has the rights that the account needs"
-        raise EnvironmentLackingError(
-            f"the server cannot be looked at: {error}", session.address.server, hint
-        ) from error
+        raise unseen(session, error) from error
     idle = doubts.idle(rows)
     full_s = tiers.full_s(rows, facts.pool_size_bytes / facts.page_size_bytes, asked.max_cores, facts.flavour)
     planned = (
@@ -331,7 +329,7 @@ def advise(
     tracing: Tracing,
     answer: Answer,
     stop: Stop,
-    shown: Shown,
+    shown: Progress,
     clock: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], None] = time.sleep,
 ) -> Advice:

@@ -21,10 +21,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, ClassVar, Literal, Protocol
 
-from bufferlab import meminfo
+from bufferlab import procfs
 from bufferlab.engines.servers.look import Facts
 from bufferlab.engines.servers.memory_limit import groups_of
 from bufferlab.errors import BufferlabError, EnvironmentLackingError
+from bufferlab.execute.progress import Progress, SweepStatus
 from bufferlab.live import constants
 from bufferlab.live.doubts import BROKEN
 from bufferlab.live.live_trace import LivePlan, LiveTrace, Recorded, Tier
@@ -54,7 +55,7 @@ def least(meminfo_file: Path, groups: Iterable[tuple[Literal[1, 2], Path]]) -> M
 
     `groups` has the version and folder of each cgroup.
     """
-    host_bytes = meminfo.available_bytes(meminfo_file)
+    host_bytes = procfs.available_bytes(meminfo_file)
     found = [] if host_bytes is None else [MemoryLeft(host_bytes, "host")]
     for version, folder in groups:
         limit, used = _FILES[version]
@@ -96,16 +97,6 @@ class Tracing(Protocol):
         """End a trace and return its record. Raises the errors of `live_trace.recorded`."""
 
 
-class Shown(Protocol):
-    """The progress display."""
-
-    def say(self, text: str) -> None:
-        """Show a line of text."""
-
-    def at(self, what: str, done: float, left_s: float) -> None:
-        """Show the stage, the completed fraction of the observation, and the seconds left."""
-
-
 @dataclass(frozen=True)
 class Attached:
     """One attachment: its record, and the rows of the seconds within it."""
@@ -135,7 +126,7 @@ class Attachments:
     """The lengths of the stages, and the evictions after which `misses` ends."""
     processors: Processors | None
     stop: Stop
-    shown: Shown
+    shown: Progress
     clock: Callable[[], float]
     before_full: Callable[[], None] | None
     """A function that is called once, right before the first attachment of the tier `full`; None afterwards."""
@@ -187,7 +178,7 @@ class Attachments:
         left_s = self.pace.left_s(self.planned, place, now_s - (self._due_s - stage.seconds), evicted)
         spent_s = now_s - (self._begun_s or now_s)
         what = f"recording ({stage.tier})" if self._trace else "evaluating" if self.is_over else "nothing attached"
-        self.shown.at(what, spent_s / (spent_s + left_s), left_s)
+        self.shown.show(SweepStatus(what, 0, 0, "", spent_s / (spent_s + left_s), left_s))
 
     def event(self, event: ServerEvent) -> None:
         """Show an event of the server. If no answer is possible after it, detach and end the observation."""

@@ -16,7 +16,6 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Literal, Self, get_args
 
 import numpy as np
@@ -31,7 +30,7 @@ from bufferlab.engines.servers.page_sites import PageSites
 from bufferlab.errors import EnvironmentLackingError, SpecError
 from bufferlab.live import frames
 from bufferlab.live.frames import BufferList
-from bufferlab.proc_stat import stat_fields
+from bufferlab.procfs import stat_fields
 from bufferlab.results.trace_words import hint_for, page_trace_words
 from bufferlab.versions import SERVERS
 
@@ -186,9 +185,7 @@ class LiveTrace:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._core.finish()
         self.spool.unlink(missing_ok=True)
 

@@ -173,7 +173,7 @@ class Observation:
         try:
             self.facts = self._facts()
         except (Refused, Lost) as error:
-            raise _unseen(self.session, error) from error
+            raise unseen(self.session, error) from error
         self.window = LookWindow(partial(self._derive), self.clock())
 
     def run(self, seconds: float, stop: Stop, *, look_inside: bool = False, asks_data: bool = False) -> Seen:
@@ -191,7 +191,7 @@ class Observation:
             # This sample is discarded: its growth includes the work of the queries above.
             self._sample()
         except (Refused, Lost) as error:
-            raise _unseen(session, error) from error
+            raise unseen(session, error) from error
         self.window.begun_s = self.clock()
         is_lost = self._watch(seconds, stop)
         unpublished = Unpublished()
@@ -359,6 +359,7 @@ class Observation:
             self.sleep(min(left_s, _NAP_SECONDS))
 
 
-def _unseen(session: Session, error: Exception) -> EnvironmentLackingError:
+def unseen(session: Session, error: Exception) -> EnvironmentLackingError:
+    """Return the user's error for a server that refuses the first queries, or does not answer them."""
     hint = "ask again when it answers; docs/observe.md has the rights that the account needs"
     return EnvironmentLackingError(f"the server cannot be looked at: {error}", session.address.server, hint)

@@ -19,8 +19,15 @@ from bufferlab.knob import CONNECTIONS, Setting, Value
 from bufferlab.models import access_rules
 from bufferlab.models.access_rules import AccessRules
 from bufferlab.models.ahead import Watch
-from bufferlab.models.generated_counts import replayed, simulated, touches, warm_up
-from bufferlab.models.generated_doubts import part_simulated, uncalibrated, unfilled
+from bufferlab.models.generated_counts import (
+    part_simulated,
+    replayed,
+    simulated,
+    touches,
+    uncalibrated,
+    unfilled,
+    warm_up,
+)
 from bufferlab.models.managers.declaration import BufferManager, Pool, Server, Traced
 from bufferlab.models.managers.untraced import CLOCK_PER_S, UntracedWriting
 from bufferlab.models.predict import (

@@ -29,8 +29,15 @@ from bufferlab.engines.servers.builds import Build, Flavour
 from bufferlab.engines.servers.client import FAILURES, Client, ServerError
 from bufferlab.engines.servers.existing import whereabouts
 from bufferlab.engines.servers.existing.address import ANSWER_SECONDS, Address
-from bufferlab.engines.servers.existing.mark import SchemaMark, parts_of, require_as_loaded, require_none
-from bufferlab.engines.servers.run import Difference, FamilyRun, Survey
+from bufferlab.engines.servers.run import (
+    Difference,
+    FamilyRun,
+    SchemaMark,
+    Survey,
+    parts_of,
+    require_as_loaded,
+    require_none,
+)
 from bufferlab.versions import numbers
 
 MARKER = "bufferlab_marker"

@@ -26,8 +26,15 @@ from bufferlab.engines.servers.builds import Build
 from bufferlab.engines.servers.client import FAILURES, Client, ServerError
 from bufferlab.engines.servers.existing import whereabouts
 from bufferlab.engines.servers.existing.address import Address
-from bufferlab.engines.servers.existing.mark import SchemaMark, parts_of, require_as_loaded, require_none
-from bufferlab.engines.servers.run import Difference, FamilyRun, Survey
+from bufferlab.engines.servers.run import (
+    Difference,
+    FamilyRun,
+    SchemaMark,
+    Survey,
+    parts_of,
+    require_as_loaded,
+    require_none,
+)
 
 _BEGIN = "bufferlab: "
 _OTHERS_DEPEND = "2BP01"

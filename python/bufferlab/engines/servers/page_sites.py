@@ -38,7 +38,7 @@ from bufferlab.engines.servers.builds import Build, Flavour
 from bufferlab.engines.servers.child_process import LOADER, Preload
 from bufferlab.engines.servers.signs_of_life import signs_of_life
 from bufferlab.errors import BufferlabError, EnvironmentLackingError, Failure, SpecError
-from bufferlab.proc_stat import processes
+from bufferlab.procfs import processes
 from bufferlab.results.trace_words import page_trace_words
 
 T = TypeVar("T")

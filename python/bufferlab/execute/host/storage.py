@@ -17,7 +17,7 @@ from pathlib import Path
 from bufferlab import marked
 from bufferlab.errors import EnvironmentLackingError
 from bufferlab.execute.host.reachable import Owner, barrier, is_ours_alone, open_way, shared_root
-from bufferlab.mounts import mounts
+from bufferlab.procfs import mounts
 from bufferlab.units import format_bytes
 
 SCRATCH = ".bufferlab-work"
