@@ -72,7 +72,7 @@ def test_the_time_left_falls_from_the_whole_time_to_that_of_the_evaluation(
 
 def test_a_look_that_cannot_end_early_has_one_time() -> None:
     planned = tiers.stages("misses", 600)
-    assert "takes about 10 min 03 s. Ctrl-C" in tiers.sentence(planned, Pace(1e6, 100))
-    assert "takes about 2 min 13 s (until enough pages were evicted), 10 min 03 s at most" in tiers.sentence(
+    assert "takes about 10 min 03 s. Ctrl-C" in tiers.time_sentence(planned, Pace(1e6, 100))
+    assert "takes about 2 min 13 s (until enough pages were evicted), 10 min 03 s at most" in tiers.time_sentence(
         planned, Pace(100, 100)
     )

@@ -24,10 +24,9 @@ from bufferlab.execute import resume
 from bufferlab.execute.data import leftovers
 from bufferlab.execute.host import storage
 from bufferlab.execute.progress import Pace, Progress, Silent
-from bufferlab.execute.run.backend import FilledRun, OnStage
 from bufferlab.execute.stop import StopRequest
 from bufferlab.execute.sweep_log import LoggedProgress, sweep_log
-from bufferlab.execute.sweep_runs import SweepOutcome, SweepRuns
+from bufferlab.execute.sweep_runs import FilledRun, OnStage, SweepOutcome, SweepRuns
 from bufferlab.models import source
 from bufferlab.models.ahead import Ahead, Watch, threads_for
 from bufferlab.models.generated import LEAST_RUNS, generated, rules_for

@@ -24,11 +24,11 @@ from bufferlab.execute.host.reachable import Owner, open_way
 from bufferlab.execute.host.restore_host import restore_host
 from bufferlab.execute.probes.command_line_probe import AskedProbe, EndedRun
 from bufferlab.execute.rates import KnownRates
-from bufferlab.execute.run.backend import FilledRun, OnStage
 from bufferlab.execute.run.jobs import check_job, run_job, run_workload, stored_conditions, violations
 from bufferlab.execute.run.run_checks import check_run, fatal, started_with
 from bufferlab.execute.run.supervise import Event, Worker
 from bufferlab.execute.stop import StopRequest
+from bufferlab.execute.sweep_runs import FilledRun, OnStage
 from bufferlab.plan import GridPoint, PlannedRun, settle_transactions, stored_workload
 from bufferlab.plan.estimate import window_seconds
 from bufferlab.results.schema import Database, Measured, PhaseDone, Run, Shape, StoredSetting, WarmUp
