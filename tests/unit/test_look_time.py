@@ -34,7 +34,7 @@ def test_the_time_told_is_the_time_taken(
     monkeypatch.setattr(at.shown, "show", lambda now: told.append((at.clock.now_s, now.done, now.seconds_left)))
     ready = at.prepare(asked(within_s, tier, sizes=(lambda present: int(times * present),)))
     begun_s = at.clock.now_s
-    advise.advise(ready, at.tracing, at.answer, at.stop, at.shown, at.clock, at.clock.sleep)
+    advise.advise(ready, at.answer, at.stop, at.shown, at.clock, at.clock.sleep)
     taken_s = at.clock.now_s - begun_s
     if evicted_per_s == 60:
         assert ready.pace.look_s(ready.planned) == pytest.approx(taken_s, abs=0.08 * taken_s)

@@ -89,7 +89,7 @@ def command(
     """
     from bufferlab.cli.progress import progress
     from bufferlab.execute.stop import StopRequest
-    from bufferlab.live import advise, live_trace
+    from bufferlab.live import advise
     from bufferlab.live import advise_page as reports
     from bufferlab.live.advise import parse_sizes
     from bufferlab.live.session import Session, address_of, family_of
@@ -102,14 +102,14 @@ def command(
     family = family_of(url)
     with Session(family, address_of(url, family)) as session:
         with beginning(f"watching the counters for {advise.FIRST_LOOK_S} s, with nothing attached"):
-            ready = advise.prepare(session, asked, live_trace)
+            ready = advise.prepare(session, asked)
         _consent(ready, yes)
         # Imported late, because it loads the models: after the user has consented, before anything is attached.
         from bufferlab.live.size_estimates import answer
 
         # If Ctrl-Z stopped bufferlab, the probes would stay in the server, and nothing would watch their rate.
         with StopRequest(ignored=[signal.SIGTSTP]) as stop, progress() as shown:
-            advice = advise.advise(ready, live_trace, answer, stop, shown)
+            advice = advise.advise(ready, answer, stop, shown)
     report = reports.as_report(advice, is_interrupted=stop.signal_number is not None)
     footer = f"Made by bufferlab advise from what {advice.seen.server} did; what was recorded was not kept."
     with answering(lambda: write_page(html, report, footer=footer)):

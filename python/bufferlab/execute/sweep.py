@@ -31,11 +31,10 @@ from bufferlab.execute.host.reachable import require_reachable, servers_owner
 from bufferlab.execute.host.restore_host import restore_host
 from bufferlab.execute.preflight import Findings
 from bufferlab.execute.probes import page_trace_probe
-from bufferlab.execute.probes.command_line_probe import AskedProbe
 from bufferlab.execute.probes.page_trace_probe import NOTHING_SAID, TraceWish
 from bufferlab.execute.progress import Pace, Progress, Silent, SweepStatus
 from bufferlab.execute.rates import KnownRates
-from bufferlab.execute.run.engine_backend import EngineBackend, SweepContext, observe_other_stages
+from bufferlab.execute.run.engine_backend import AskedProbe, EngineBackend, SweepContext, observe_other_stages
 from bufferlab.execute.stop import StopRequest
 from bufferlab.execute.sweep_log import LoggedProgress, sweep_log
 from bufferlab.execute.sweep_runs import SweepOutcome, SweepRuns

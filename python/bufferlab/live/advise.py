@@ -21,8 +21,8 @@ import numpy as np
 from bufferlab.engines.servers.look import MISFITS, Facts, Lost, NotTold, Refused
 from bufferlab.errors import EnvironmentLackingError, SpecError
 from bufferlab.execute.progress import Progress
-from bufferlab.live import constants, doubts, frames, pool_contents, tiers
-from bufferlab.live.attach import Attached, Attachments, MemoryLeft, Tracing, left
+from bufferlab.live import constants, doubts, frames, live_trace, pool_contents, tiers
+from bufferlab.live.attach import Attached, Attachments, MemoryLeft, left
 from bufferlab.live.bounds import Counted, PoolFacts, SizeEstimate
 from bufferlab.live.host_side import find
 from bufferlab.live.live_trace import Ended, LivePlan, LiveTrace, Recorded, Tier, with_one_numbering
@@ -209,7 +209,6 @@ class Advice:
 def prepare(
     session: Session,
     asked: Asked,
-    tracing: Tracing,
     clock: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], None] = time.sleep,
     server_pid: Callable[[Session, Facts], int | NotTold] = lambda session, facts: find(facts, session.peer),
@@ -244,7 +243,7 @@ def prepare(
     tiers.refuse_above(asked.max_cores, foretold)
     if asked.tier == "full" and not idle:
         _require_model(facts, manager, settings)
-    plans = {one.tier: tracing.plan(pid, facts, one.tier) for one in foretold}
+    plans = {one.tier: live_trace.plan(pid, facts, one.tier) for one in foretold}
     inside = _inside(facts, asked, is_full="full" in plans) if plans else ""
     wanted = ENOUGH_TURNOVERS * (sizes[-1] - facts.pool_size_bytes) / facts.page_size_bytes
     pace = tiers.pace(foretold, wanted, _evictions_per_s(rows))
@@ -326,7 +325,6 @@ def _mean(rows: Sequence[SampledRow], level: str) -> float | None:
 
 def advise(
     ready: Ready,
-    tracing: Tracing,
     answer: Answer,
     stop: Stop,
     shown: Progress,
@@ -354,7 +352,7 @@ def advise(
                 trace.name_frames(found)
 
     attachments = Attachments(
-        ready.planned, ready.plans, tracing,
+        ready.planned, ready.plans,
         max_cores=ready.asked.max_cores,
         pace=ready.pace,
         processors=Processors(ready.pid), stop=stop, shown=shown, clock=clock, before_full=before_full,

@@ -19,14 +19,13 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, ClassVar, Literal, Protocol
+from typing import IO, ClassVar, Literal
 
 from bufferlab import procfs
-from bufferlab.engines.servers.look import Facts
 from bufferlab.engines.servers.memory_limit import groups_of
 from bufferlab.errors import BufferlabError, EnvironmentLackingError
 from bufferlab.execute.progress import Progress, SweepStatus
-from bufferlab.live import constants
+from bufferlab.live import constants, live_trace
 from bufferlab.live.doubts import BROKEN
 from bufferlab.live.live_trace import LivePlan, LiveTrace, Recorded, Tier
 from bufferlab.live.observation import Stop
@@ -81,22 +80,6 @@ _UNEVEN_S = 0.3
 """A row's processor time is ignored if the row's length and the time since the last row differ by more than this."""
 
 
-class Tracing(Protocol):
-    """The functions that attach a recorder to a running server (live_trace.py)."""
-
-    def plan(self, pid: int, facts: Facts, tier: Tier) -> LivePlan:
-        """Return the plan of a tier; attach nothing. Raises the errors of `live_trace.plan`."""
-
-    def attach(self, plan: LivePlan, spool: Path, *, events_per_s_max: float, limit_bytes: int) -> LiveTrace:
-        """Attach a recorder, and return the trace. Accesses go into the file `spool`, of at most `limit_bytes`.
-
-        Raises the errors of `live_trace.attach`.
-        """
-
-    def recorded(self, trace: LiveTrace, *, stopped: bool = False) -> Recorded:
-        """End a trace and return its record. Raises the errors of `live_trace.recorded`."""
-
-
 @dataclass(frozen=True)
 class Attached:
     """One attachment: its record, and the rows of the seconds within it."""
@@ -119,7 +102,6 @@ class Attachments:
 
     planned: tuple[Stage, ...]
     plans: Mapping[Tier, LivePlan]
-    tracing: Tracing
     max_cores: float
     """The most processor cores that a tier may take from the server."""
     pace: Pace
@@ -250,7 +232,7 @@ class Attachments:
             plan = self.plans[tier]
             self._limit = max(1, int(1e6 * self.max_cores / plan.stop_us))
             self._file = _nameless()
-            self._trace = self.tracing.attach(
+            self._trace = live_trace.attach(
                 plan,
                 Path(f"/proc/self/fd/{self._file.fileno()}"),
                 events_per_s_max=self._limit,
@@ -274,7 +256,7 @@ class Attachments:
             what = f"the probes stopped other processes of the same binary too, {told['other_stops']:,} times"
             self.shown.say(f"{what} (process {others}): give that server a copy of the binary")
         try:
-            recorded = self.tracing.recorded(trace, stopped=self.stop.requested)
+            recorded = live_trace.recorded(trace, stopped=self.stop.requested)
         except BufferlabError as error:
             self.failed, self.is_over = error, True
             return
