@@ -12,7 +12,6 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import Any, Literal, Protocol, TypeVar
 
 from bufferlab.engines.servers.look import (
@@ -174,7 +173,7 @@ class Observation:
             self.facts = self._facts()
         except (Refused, Lost) as error:
             raise unseen(self.session, error) from error
-        self.window = LookWindow(partial(self._derive), self.clock())
+        self.window = LookWindow(lambda grown: self.session.look.derive(grown, self.facts), self.clock())
 
     def run(self, seconds: float, stop: Stop, *, look_inside: bool = False, asks_data: bool = False) -> Seen:
         """Observe the server for `seconds` seconds, and return the samples.
@@ -237,9 +236,6 @@ class Observation:
         self._pid = found = host_side.find(facts, session.peer)
         self._thread = None if isinstance(found, NotTold) else host_side.thread_of(facts, found)
         return facts
-
-    def _derive(self, grown: dict[str, int]) -> dict[str, float]:
-        return self.session.look.derive(grown, self.facts)
 
     def _connected(self) -> None:
         """After each connecting, record the server's identity and counters, and the processor time of its thread for

@@ -298,7 +298,7 @@ class Generated:
             {**_asked(name, {**settings, **own}, pool.frames, time), "if_exact": True}
             for own, time in pools_of(writing)
         ]
-        return [_yardstick(pool), *at_ends]
+        return [_asked(YARDSTICK, {}, pool.frames), *at_ends]
 
     def _verdicts(
         self, point: GridPoint, pool: Pool, run: GeneratedRun, played: Mapping[str, Any]
@@ -547,10 +547,6 @@ def _watching(watch: Watch, window: int) -> Callable[[int, int | None], None]:
 
 def _asked(model: str, settings: Mapping[str, Any], frames: int, time: float = 1.0) -> dict[str, Any]:
     return {"model": model, "settings": dict(settings), "frames": frames, "time": time}
-
-
-def _yardstick(pool: Pool) -> dict[str, Any]:
-    return _asked(YARDSTICK, {}, pool.frames)
 
 
 def _cap(experiment: Experiment, frames: int) -> int:
