@@ -60,7 +60,7 @@ def _program(pid: int, proc: Path) -> ServerProgram:
     if int(status["Tgid"]) != pid:
         raise SpecError("this is a thread of a process", f"--pid {pid}", f"name the process: --pid {status['Tgid']}")
     try:
-        found = page_sites.of_process(process)
+        found = page_sites.program_of(process)
     except FileNotFoundError:
         # Kernel threads have no program, and neither have zombie processes.
         found = ServerProgram(process / "exe", status["Name"], elsewhere=False)
@@ -81,7 +81,7 @@ def _parent_with(found: ServerProgram, pid: int, proc: Path) -> int | None:
     """Return the PID of a process's parent if it runs the same file; None if it runs another."""
     with suppress(OSError, ValueError, IndexError):
         parent = int(stat_fields(pid, proc)[1])
-        if os.path.samestat(page_sites.of_process(proc / str(parent)).file.stat(), found.file.stat()):
+        if os.path.samestat(page_sites.program_of(proc / str(parent)).file.stat(), found.file.stat()):
             return parent
     return None
 

@@ -347,7 +347,7 @@ def advise(
 
     def list_buffers(trace: LiveTrace) -> None:
         with suppress(Refused, Lost, *MISFITS):
-            found = frames.listed(ready.session.query, ready.pid)
+            found = frames.listed_buffers(ready.session.query, ready.pid)
             if not isinstance(found, NotTold):
                 trace.name_frames(found)
 

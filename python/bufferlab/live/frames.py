@@ -4,9 +4,10 @@ The memory address into which a call reads shows the page's frame. `plan` finds 
 or refuses. `judge` decides from which row on the records count, or why they give no answer. The recorder is
 crates/bufferlab-probe/src/page_trace/calls.rs.
 
-`listed` reads PostgreSQL's pg_buffercache, so that the recorder knows the pages of frames that no recorded call has
-filled. The view identifies pages by relation, and system calls identify them by device and inode of a segment's file.
-So this module translates relations to files. The recorder finds out where in memory buffer 0 is (frames/names.rs).
+`listed_buffers` reads PostgreSQL's pg_buffercache, so that the recorder knows the pages of frames that no recorded call
+has filled. The view identifies pages by relation, and system calls identify them by device and inode of a segment's
+file. So this module translates relations to files. The recorder finds out where in memory buffer 0 is
+(frames/names.rs).
 """
 
 from __future__ import annotations
@@ -247,7 +248,7 @@ class BufferList:
     """The number of each buffer's page in its file."""
 
 
-def listed(
+def listed_buffers(
     query: Query, pid: int, proc: Path = Path("/proc"), clock_ns: Callable[[], int] = time.monotonic_ns
 ) -> BufferList | NotTold:
     """Return the buffers of a server whose first process is `pid`, or why they are unknown.

@@ -117,7 +117,7 @@ def plan(pid: int, facts: Facts, tier: Tier, proc: Path = Path("/proc")) -> Live
 def _of_sites(pid: int, flavour: Flavour, proc: Path) -> SitePlan:
     page_sites.require_processor()
     try:
-        found = page_sites.of_process(proc / str(pid))
+        found = page_sites.program_of(proc / str(pid))
         binary, program, elsewhere = found.file, found.path, found.elsewhere
         sites = page_sites.known(registry.family(flavour).page_sites_table, binary, in_use=True)
     except PermissionError as error:

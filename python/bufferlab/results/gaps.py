@@ -67,8 +67,8 @@ def gaps_of(
 
 
 #: A standstill lasts longer than 5 seconds and longer than 10 sampling intervals.
-MIN_SECONDS = 5.0
-MIN_INTERVALS = 10
+STANDSTILL_SECONDS = 5.0
+STANDSTILL_INTERVALS = 10
 _CPU = frozenset({"process_user_us", "process_system_us", "server_user_us", "server_system_us"})
 _USUAL_SHARE = 0.5
 
@@ -86,9 +86,9 @@ class Stretch:
         return self.end_s - self.start_s
 
 
-def limit_seconds(interval_s: float) -> float:
+def standstill_seconds(interval_s: float) -> float:
     """Return how many seconds may pass between two signs of life, at this sampling interval, without a standstill."""
-    return max(MIN_SECONDS, MIN_INTERVALS * interval_s)
+    return max(STANDSTILL_SECONDS, STANDSTILL_INTERVALS * interval_s)
 
 
 def standstill(rows: Iterable[Mapping[str, Any]], phase: str, interval_s: float, *, is_server: bool) -> Stretch | None:
@@ -104,7 +104,7 @@ def standstill(rows: Iterable[Mapping[str, Any]], phase: str, interval_s: float,
             cpu_us[t_s] += row["count"] or 0
         if not is_server or (row["probe"] == "engine" and row["reason"] is None):
             alive.add(t_s)
-    silent = [Stretch(a, b) for a, b in pairwise(sorted(alive)) if b - a > limit_seconds(interval_s)]
+    silent = [Stretch(a, b) for a, b in pairwise(sorted(alive)) if b - a > standstill_seconds(interval_s)]
     still = [stretch for stretch in silent if not _worked(stretch, cpu_us)]
     return max(still, key=lambda stretch: stretch.seconds, default=None)
 

@@ -8,7 +8,7 @@ A family's page_sites.toml lists builds by the SHA-256 of their executable segme
 mislead. `bufferlab learn` adds builds on this host (learnt.py). A build that neither of them lists cannot be traced: a
 probe at a wrong place would break the server.
 
-`of_process` finds the program of a process: the file that it runs, even if its path leads to another file by now.
+`program_of` finds the program of a process: the file that it runs, even if its path leads to another file by now.
 
 The kernel names the file in /proc/PID/exe (proc_pid_exe(5)). If a dynamic loader started the process, the file is the
 one whose code is mapped. A process may see another file system than bufferlab, as in a container. A service of systemd
@@ -354,7 +354,7 @@ class ServerProgram:
         return _place(Path(self.path)) != _place(self.file)
 
 
-def of_process(process: Path) -> ServerProgram:
+def program_of(process: Path) -> ServerProgram:
     """Return the program of a process, which need not be a server; `process` is its folder in /proc.
 
     Raises PermissionError for a process that this user may not examine, and FileNotFoundError for one that has ended.
