@@ -96,7 +96,7 @@ STATS = _tests(*(f"stats_{name}" for name in ("best", "fit", "knee", "series", "
 RESULTS = _tests(
     *(
         f"results_{name}"
-        for name in ("derive", "formulas", "checks_of_every_engine", "metrics", "standstill", "drift", "timeline")
+        for name in ("derive", "formulas", "checks_of_every_engine", "metrics", "gaps", "drift", "timeline")
     )
 )
 
@@ -113,10 +113,10 @@ class Python:
         **{f"python/bufferlab/stats/{name}.py": _tests("stats_changes") for name in ("changes", "levels")},
         **{
             f"python/bufferlab/results/{name}.py": RESULTS
-            for name in ("drift", "metrics", "quantity", "registry", "standstill", "checks_of_every_engine", "window")
+            for name in ("drift", "metrics", "quantity", "registry", "gaps", "checks_of_every_engine", "window")
         },
         "python/bufferlab/engines/*/metrics.py": _tests("results_formulas", "results_innodb", "results_postgres"),
-        "python/bufferlab/engines/file/metrics.py": _tests("results_formulas", "random_read_parts"),
+        "python/bufferlab/engines/file/results.py": _tests("results_formulas", "random_read_parts"),
         "python/bufferlab/audit/rules/*.py": _tests("audit_rules", "audit_planted", "audit_borders", "audit_load"),
         "python/bufferlab/plan/*.py": _tests("plan", "plan_settings"),
     }

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TypeVar
 
-from bufferlab.execute.probes.planned_traces import TraceWish
+from bufferlab.execute.probes.page_trace_probe import TraceWish
 from bufferlab.execute.sweep import SweepOptions, run_sweep
 from bufferlab.results.store import SweepFolder
 from bufferlab.spec import Overrides, load

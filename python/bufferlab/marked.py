@@ -143,14 +143,21 @@ def _claim(path: Path, *, remove: bool) -> State:
             return "foreign"
         if not _is_ours(mark):
             return "foreign"
-        try:
-            fcntl.flock(mark, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
+        if not takes(mark):
             return "in use"
         if remove:
             _empty(inside, above)
             os.rmdir(path.name, dir_fd=above)
         return "left"
+
+
+def takes(descriptor: int) -> bool:
+    """Lock an open file or folder (flock(2)) if no other process holds it; return whether this process now does."""
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 @contextmanager

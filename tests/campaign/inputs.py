@@ -21,8 +21,8 @@ from unittest import mock
 
 import polars as pl
 
+from bufferlab.execute import sweep_runs
 from bufferlab.execute.predicted_sweep import predict_sweep
-from bufferlab.execute.run import backend
 from bufferlab.models.other_pools import other_pools
 from bufferlab.results import page_traces
 from bufferlab.results.schema import FORMAT_VERSION, LATENCY_COLUMNS, SAMPLE_COLUMNS
@@ -507,8 +507,8 @@ class Predicted(Folder):
         self.measured = measured.rename(folder / "template-measured")
         with (
             mock.patch.dict(os.environ, BUFFERLAB_CACHE=str(folder / "template-cache")),
-            mock.patch.object(backend, "new_run_id", return_value="0123456789abcdef"),
-            mock.patch.object(backend, "_now", return_value="2026-01-05T10:00:09Z"),
+            mock.patch.object(sweep_runs, "new_run_id", return_value="0123456789abcdef"),
+            mock.patch.object(sweep_runs, "_now", return_value="2026-01-05T10:00:09Z"),
         ):
             predicted = predict_sweep(self.measured, Overrides(), folder / "template-out")
         self.templates = [predicted.folder.path.rename(folder / "template-predicted")]

@@ -18,10 +18,9 @@ from bufferlab.cli import advise as command
 from bufferlab.cli import app
 from bufferlab.cli.options import look_seconds
 from bufferlab.errors import EnvironmentLackingError, SpecError
-from bufferlab.live import advise, session
-from bufferlab.live.look_time import Pace
-from bufferlab.live.sizes_asked import parse_sizes
-from bufferlab.live.tiers import Foretold, Stage
+from bufferlab.live import advise, live_trace, session
+from bufferlab.live.advise import parse_sizes
+from bufferlab.live.tiers import Foretold, Pace, Stage
 from bufferlab.units import GIB, MIB
 from support import fake_mysql
 from support.advised_server import Answer, Clock, FakeTracing
@@ -166,12 +165,14 @@ def looks_at_once(monkeypatch: pytest.MonkeyPatch) -> FakeTracing:
     monkeypatch.setattr(fake_mysql, "GROWTH", {**fake_mysql.GROWTH, "Innodb_buffer_pool_read_ahead": 0})
     monkeypatch.setattr(fake_mysql, "_LEVELS", dict(fake_mysql._LEVELS))
     monkeypatch.setattr(session, "Session", partial(session.Session, clock=clock))
-    monkeypatch.setattr(advise, "prepare", lambda at, wanted, _: prepare(at, wanted, tracing, clock, clock.sleep, here))
+    monkeypatch.setattr(advise, "prepare", lambda at, wanted: prepare(at, wanted, clock, clock.sleep, here))
     monkeypatch.setattr(
         advise,
         "advise",
-        lambda ready, _, answer, stop, shown: answered(ready, tracing, Answer(), stop, shown, clock, clock.sleep),
+        lambda ready, answer, stop, shown: answered(ready, Answer(), stop, shown, clock, clock.sleep),
     )
+    for name in ("plan", "attach", "recorded"):
+        monkeypatch.setattr(live_trace, name, getattr(tracing, name))
     return tracing
 
 

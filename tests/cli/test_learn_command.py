@@ -23,7 +23,7 @@ from bufferlab.errors import DataFileError, EnvironmentLackingError, SpecError
 from bufferlab.learn import candidates, learning, private_copy
 from bufferlab.learn.learning import Learnt
 from bufferlab.learn.proof import Proof, Resident
-from bufferlab.learn.records import Compared
+from bufferlab.learn.recording import Compared
 from bufferlab.learn.written import Written
 from support.elf import first_instruction
 from support.fake import Bench

@@ -17,7 +17,7 @@ import polars as pl
 import pytest
 
 from bufferlab.engines.native import native
-from bufferlab.execute.host.tracefs_clean import clean
+from bufferlab.execute.host.restore_host import clean_tracefs
 from bufferlab.execute.probes.block_trace_probe import BlockTraceAsked, in_pid_namespace, keep
 from bufferlab.registry import open_sweep
 from bufferlab.results.block_requests import counters, match, spans
@@ -40,7 +40,7 @@ def commands() -> None:
 def nothing_is_left() -> Iterator[None]:
     """Require before and after a test that bufferlab has no instance."""
     require_tracing()
-    clean()
+    clean_tracefs()
     assert instances() == []
     yield
     assert instances() == []
@@ -168,7 +168,7 @@ def test_after_sigkill_the_instance_is_there_until_the_next_start_removes_it(loo
         (name,) = instances()
         assert name.startswith(f"bufferlab-{process.pid}-")
         # A living process keeps its instance.
-        assert clean() == []
+        assert clean_tracefs() == []
         process.kill()
     assert instances() == [name]
     with Traced(loop, tmp_path) as traced:

@@ -13,7 +13,7 @@ import polars as pl
 import pytest
 
 from bufferlab.execute.merge import merge
-from bufferlab.execute.probes.planned_traces import TraceWish
+from bufferlab.execute.probes.page_trace_probe import TraceWish
 from bufferlab.execute.sweep import SweepOptions, run_sweep
 from bufferlab.results.page_traces import OtherPools
 from bufferlab.results.store import RunRecord, SweepFolder

@@ -20,7 +20,7 @@ from pathlib import Path
 import pytest
 
 from bufferlab.execute.fleet.cluster_address import INSTALL
-from bufferlab.execute.probes.planned_traces import TraceWish
+from bufferlab.execute.probes.page_trace_probe import TraceWish
 from bufferlab.execute.sweep import SweepOptions, run_sweep
 from bufferlab.registry import open_sweep
 from bufferlab.results.store import SweepFolder

@@ -21,9 +21,9 @@ from bufferlab.engines.innodb import control, programs
 from bufferlab.engines.innodb.connection import FORM, connect
 from bufferlab.engines.innodb.family import InnodbFamily
 from bufferlab.engines.servers.existing.address import parse, private
-from bufferlab.engines.servers.existing.mark import SchemaMark
 from bufferlab.engines.servers.hosts.running import RunningHost
 from bufferlab.engines.servers.private_server import PrivateServer
+from bufferlab.engines.servers.run import SchemaMark
 from bufferlab.errors import EnvironmentLackingError
 from bufferlab.knob import Native
 from support import innodb

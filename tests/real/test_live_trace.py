@@ -26,7 +26,8 @@ from bufferlab.engines.servers.builds import Build
 from bufferlab.engines.servers.look import Facts, NotTold
 from bufferlab.engines.servers.private_server import PrivateServer
 from bufferlab.errors import EnvironmentLackingError
-from bufferlab.live import buffer_list, host_side, live_trace
+from bufferlab.live import host_side, live_trace
+from bufferlab.live.frames import listed_buffers
 from bufferlab.live.live_trace import Tier, recorded
 from bufferlab.results.trace_words import page_trace_words
 from support import innodb, postgres
@@ -67,7 +68,7 @@ _HOLD = """\
 import sys, time
 from pathlib import Path
 from bufferlab.engines.servers.look import Facts
-from bufferlab.live import buffer_list, live_trace
+from bufferlab.live import live_trace
 facts = Facts(sys.argv[2], "", (), "", 16384, 1 << 20, "", "", 1.0)
 plan = live_trace.plan(int(sys.argv[1]), facts, "full")
 trace = live_trace.attach(plan, Path(sys.argv[3]), events_per_s_max=1e9, limit_bytes=1 << 28)
@@ -317,7 +318,7 @@ def test_a_list_of_postgresqls_buffers_names_every_frame_and_its_log_is_none_of_
 
         with server.attached("misses") as trace:
             server.work(300)
-            found = buffer_list.listed(query, server.pid)
+            found = listed_buffers(query, server.pid)
             assert not isinstance(found, NotTold)
             trace.name_frames(found)
             server.work(seed=2)

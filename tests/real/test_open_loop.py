@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from bufferlab.results.standstill import standstill
+from bufferlab.results.gaps import standstill
 from bufferlab.results.store import sample_rows
 from support import windows
 

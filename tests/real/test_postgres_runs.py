@@ -20,7 +20,7 @@ from bufferlab.engines.servers.client import FAILURES
 from bufferlab.engines.servers.existing.address import private
 from bufferlab.execute.run.supervise import Outcome, supervise
 from bufferlab.execute.stop import StopRequest
-from bufferlab.results.standstill import standstill
+from bufferlab.results.gaps import standstill
 from bufferlab.results.store import sample_rows
 from support import postgres
 

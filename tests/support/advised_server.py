@@ -9,11 +9,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import numpy as np
 
 from bufferlab.engines.servers.look import NotTold
-from bufferlab.live import advise
+from bufferlab.execute.progress import Silent, SweepStatus
+from bufferlab.live import advise, live_trace
 from bufferlab.live.bounds import Counted, PoolFacts, SizeEstimate
 from bufferlab.live.live_trace import Recorded, Tier, stop_us
 from bufferlab.live.session import Session, address_of, family_of
@@ -111,6 +113,16 @@ class FakeTracing:
         return Recorded(trace.tier, {}, none, none, trace.seconds, ended)
 
 
+def in_place_of_kernel(tracing: FakeTracing) -> Any:
+    """Return a context manager in which `advise` records by this fake. It finds the fake's methods at each call."""
+    return mock.patch.multiple(
+        live_trace,
+        plan=lambda *given: tracing.plan(*given),
+        attach=lambda *given, **named: tracing.attach(*given, **named),
+        recorded=lambda *given, **named: tracing.recorded(*given, **named),
+    )
+
+
 class Answer:
     """An estimator that scales the counted reads by present size / size. It keeps its arguments. Smaller sizes need the
     tier full."""
@@ -145,7 +157,7 @@ class Stop:
     requested = False
 
 
-class Shown:
+class Shown(Silent):
     """A display that keeps its texts and stages."""
 
     def __init__(self) -> None:
@@ -155,8 +167,8 @@ class Shown:
     def say(self, text: str) -> None:
         self.said.append(text)
 
-    def at(self, what: str, done: float, left_s: float) -> None:
-        self.stages.append((what, done))
+    def show(self, status: SweepStatus) -> None:
+        self.stages.append((status.stage, status.done))
 
 
 def asked(within_s: float = 60.0, tier: Tier = "misses", max_cores: float = 0.25, **more: Any) -> advise.Asked:
@@ -178,13 +190,11 @@ class Bench:
         self.tracing = FakeTracing(self.clock)
 
     def prepare(self, wanted: advise.Asked) -> advise.Ready:
-        return advise.prepare(
-            self.session, wanted, self.tracing, self.clock, self.clock.sleep, server_pid=lambda *_: os.getpid()
-        )
+        return advise.prepare(self.session, wanted, self.clock, self.clock.sleep, server_pid=lambda *_: os.getpid())
 
     def advise(self, wanted: advise.Asked) -> advise.Advice:
         ready = self.prepare(wanted)
-        return advise.advise(ready, self.tracing, self.answer, self.stop, self.shown, self.clock, self.clock.sleep)
+        return advise.advise(ready, self.answer, self.stop, self.shown, self.clock, self.clock.sleep)
 
 
 @contextmanager
@@ -194,4 +204,6 @@ def bench(server: FakeMysql | None = None) -> Any:
         family = family_of(made.url)
         clock = Clock()
         with Session(family, address_of(made.url, family), clock) as session:
-            yield Bench(made, session, clock)
+            found = Bench(made, session, clock)
+            with in_place_of_kernel(found.tracing):
+                yield found

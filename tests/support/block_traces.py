@@ -15,7 +15,7 @@ import polars as pl
 import pytest
 
 from bufferlab.engines.native import native
-from bufferlab.execute.probes.block_trace_table import frames
+from bufferlab.execute.probes.block_trace_probe import frames
 from bufferlab.results.schema import BLOCK_TRACE_COLUMNS
 
 SECTOR = 512

@@ -14,7 +14,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from bufferlab.engines.servers.existing.mark import SchemaMark
+from bufferlab.engines.servers.run import SchemaMark
 from bufferlab.execute.run.supervise import Outcome, supervise
 from bufferlab.execute.stop import StopRequest
 from bufferlab.knob import Native

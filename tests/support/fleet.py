@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from bufferlab import spec
-from bufferlab.execute.fleet.cluster import Over
 from bufferlab.execute.fleet.dispatch import Bounds, Gather
 from bufferlab.execute.fleet.gathering import Gathering, host_of
 from bufferlab.execute.fleet.parcels import SWEEP_FILES, Item, packed
+from bufferlab.execute.fleet.ray_cluster import Over
 from bufferlab.execute.fleet.rounds import Host, Node
 from bufferlab.execute.sweep import SweepOptions
 from bufferlab.registry import open_sweep

@@ -272,11 +272,11 @@ def test_an_idle_server_is_not_attached_to(at: Bench, monkeypatch: pytest.Monkey
 
 def test_a_server_elsewhere_is_refused_with_the_way_to_look(at: Bench) -> None:
     with pytest.raises(EnvironmentLackingError, match="nothing can be attached") as refused:
-        advise.prepare(at.session, asked(), at.tracing, at.clock, at.clock.sleep)
+        advise.prepare(at.session, asked(), at.clock, at.clock.sleep)
     assert refused.value.hint == "run it as root on the server's own host, and name its socket by ?socket=/path"
     several = NotTold("several servers fit", "name its Unix socket in the URL")
     with pytest.raises(EnvironmentLackingError, match="several servers fit") as refused:
-        advise.prepare(at.session, asked(), at.tracing, at.clock, at.clock.sleep, lambda *_: several)
+        advise.prepare(at.session, asked(), at.clock, at.clock.sleep, lambda *_: several)
     assert refused.value.hint == several.remedy
 
 

@@ -44,7 +44,7 @@ def test_after_an_event_that_leaves_no_answer_nothing_stays_attached(
         return add(window, sample)
 
     monkeypatch.setattr(LookWindow, "add", add_and_say)
-    advice = advise.advise(ready, at.tracing, at.answer, at.stop, at.shown, at.clock, at.clock.sleep)
+    advice = advise.advise(ready, at.answer, at.stop, at.shown, at.clock, at.clock.sleep)
     (trace,) = at.tracing.traces
     assert trace.ended_s - 1000.0 == pytest.approx(31, abs=1.2)
     assert at.clock.now_s - 1000.0 < 35
@@ -63,7 +63,7 @@ def test_what_is_asked_before_full_and_the_reading_of_a_record_take_no_time_from
     monkeypatch.setattr(at.tracing, "recorded", slowly)
     monkeypatch.setattr(pool_contents, "pages", lambda *_, **__: at.clock.sleep(5.0) or [])
     ready = at.prepare(asked(60, "full"))
-    advice = advise.advise(ready, at.tracing, at.answer, at.stop, at.shown, at.clock, at.clock.sleep)
+    advice = advise.advise(ready, at.answer, at.stop, at.shown, at.clock, at.clock.sleep)
     full, misses = at.tracing.traces
     _, of_full, beside, of_misses, _ = ready.planned
     assert (full.tier, misses.tier) == ("full", "misses")

@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 
 from bufferlab.live.bounds import Counted, SizeEstimate
 from bufferlab.live.live_trace import Recorded
-from bufferlab.live.page_writes import with_writes, written_before
-from bufferlab.live.size_estimates import answer
+from bufferlab.live.size_estimates import answer, with_writes, written_before
 from bufferlab.traces.page_trace import number_of
 from support.advised import CREATE, EVICT, PAGE_BYTES, READ, columns_of, counted, facts, recorded, skewed
 

@@ -7,8 +7,7 @@ import re
 import pytest
 
 from bufferlab.audit.audit import Audit, audit_evidence
-from bufferlab.audit.evidence import RunEvidence
-from bufferlab.audit.printout_order import timed_dumps
+from bufferlab.audit.evidence import RunEvidence, timed_dumps
 from support.audit_files import FIXTURES, audit_of, evidence_of, found, text_of
 
 TABLE, RELATIVE, TABS = "counters/mysql-5.7-table.txt", "counters/mysql-5.7-relative.txt", "counters/mysql-8.0-tabs.txt"

@@ -117,7 +117,7 @@ def test_the_share_within_a_limit_is_the_least_that_the_percentiles_allow() -> N
     )
     assert tpcc_log._share_within(log, 0) == pytest.approx((100 + 99 + 95) / 4)
     assert tpcc_log._share_within(log, 1) == pytest.approx(100 / 4), "percentiles are of New-Orders"
-    assert tpcc_log._share_within(cast(Any, SimpleNamespace(intervals=[])), 0) is None
+    assert tpcc_log._share_within(cast("Any", SimpleNamespace(intervals=[])), 0) is None
 
 
 def test_reads_per_new_order_are_sixty_times_what_was_said() -> None:
@@ -504,12 +504,12 @@ def test_lines_that_a_scan_broke_are_named() -> None:
 def test_a_single_printout_without_a_log_is_not_compared_with_anything(printouts: int, count: int) -> None:
     dumps = [SimpleNamespace(fields={"hit_permille": 997 + k}, place=f"line {k}") for k in range(printouts)]
     case = SimpleNamespace(files=[SimpleNamespace(dumps=dumps, logs=[], results=[])])
-    assert len(list(per_new_order.floored_hit_ratio(cast(Any, case)))) == count
+    assert len(list(per_new_order.floored_hit_ratio(cast("Any", case)))) == count
 
 
 @pytest.mark.parametrize(("matches", "said"), [(1, "at line 9"), (3, "at line 9, and 2 more")])
 def test_a_copied_counter_tells_how_many_others_there_are(matches: int, said: str) -> None:
     row, run = SimpleNamespace(place="line 1", setting="16K"), SimpleNamespace(rates=lambda: None)
     match = (row, SimpleNamespace(value=20_000.0), run, SimpleNamespace(place="line 9"), "pages_read")
-    finding = innodb_status._copied(cast(Any, None), cast(Any, [match] * matches))
+    finding = innodb_status._copied(cast("Any", None), cast("Any", [match] * matches))
     assert finding.what.endswith(said)

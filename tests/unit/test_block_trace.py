@@ -19,8 +19,7 @@ from bufferlab.audit.parsers.blkparse import Range
 from bufferlab.cli import run
 from bufferlab.engines.file import behaviour
 from bufferlab.errors import SpecError
-from bufferlab.execute.host import tracefs_clean
-from bufferlab.execute.probes import block_trace_probe, block_trace_table
+from bufferlab.execute.probes import block_trace_probe
 from bufferlab.execute.probes.block_trace_probe import BlockTraceAsked, keep
 from bufferlab.report.blkparse import render
 from bufferlab.results.block_requests import Span, counters, match, spans
@@ -166,7 +165,7 @@ def test_the_text_is_blkparses_and_its_importer_reads_it_back() -> None:
 
 
 def records(rows: list[dict[str, Any]]) -> bytes:
-    made = np.zeros(len(rows), dtype=block_trace_table._RECORD)
+    made = np.zeros(len(rows), dtype=block_trace_probe._RECORD)
     for place, row in enumerate(rows):
         for name, value in row.items():
             made[place][name] = value
@@ -188,7 +187,7 @@ def test_records_become_rows_in_which_what_does_not_exist_is_null(tmp_path: Path
             ]
         )
     )  # fmt: skip
-    table = pl.concat(block_trace_table.frames(tmp_path / "records", 500))
+    table = pl.concat(block_trace_probe.frames(tmp_path / "records", 500))
     queued, unplug, remap, split, completed = table.to_dicts()
     assert (queued["t_ns"], queued["device"], queued["flags"], queued["comm"]) == (500, "254:3", "RA", "dd")
     assert (queued["error"], queued["requests"], queued["from_device"], queued["split_sector"]) == (None,) * 4
@@ -251,7 +250,7 @@ def test_a_trace_without_a_window_or_without_a_worker_fails_and_says_so(
     stored, _ = keep(BlockTraceAsked(), {"recorded": {"block_trace": {**TOLD, "window_start_ns": None}}}, tmp_path)
     assert stored.reason == "the measured window was not reached"
     cleaned = []
-    monkeypatch.setattr(tracefs_clean, "clean", lambda: cleaned.append(1))
+    monkeypatch.setattr(block_trace_probe, "clean_tracefs", lambda: cleaned.append(1))
     stored, _ = keep(BlockTraceAsked(), None, tmp_path)
     assert (stored.status, stored.reason, stored.hint) == (
         "failed",

@@ -10,7 +10,7 @@ import pytest
 
 from bufferlab.engines.servers.client import ServerError
 from bufferlab.engines.servers.look import NotTold
-from bufferlab.live import buffer_list
+from bufferlab.live import frames
 
 PID = 7
 
@@ -66,7 +66,7 @@ def test_each_buffer_names_the_page_of_its_segment_and_files_that_are_gone_name_
         (7, 99999, 5, 9, 0, 4),
         (8, 1663, 5, 100, 9, 5),
     ]
-    found = buffer_list.listed(server(rows), PID, proc, lambda: 123)
+    found = frames.listed_buffers(server(rows), PID, proc, lambda: 123)
     assert not isinstance(found, NotTold)
     data = tmp_path / "data"
     names = [data / "base/5/100", data / "base/5/100.1", data / "base/5/100_vm", data / "global/1262"]
@@ -76,11 +76,11 @@ def test_each_buffer_names_the_page_of_its_segment_and_files_that_are_gone_name_
 
 
 def test_an_empty_pool_lists_nothing(proc: Path) -> None:
-    found = buffer_list.listed(server([]), PID, proc)
+    found = frames.listed_buffers(server([]), PID, proc)
     assert not isinstance(found, NotTold)
     assert (len(found.buffer), found.files) == (0, [])
 
 
 @pytest.mark.parametrize("answers", [{"place": []}, {"error": "42501"}, {"error": "57014"}])
 def test_a_server_that_does_not_list_its_buffers_says_why(proc: Path, answers: dict[str, Any]) -> None:
-    assert isinstance(buffer_list.listed(server([], **answers), PID, proc), NotTold)
+    assert isinstance(frames.listed_buffers(server([], **answers), PID, proc), NotTold)

@@ -30,7 +30,7 @@ from bufferlab.execute.host.device_lock import Patience, device_lock, lock_direc
 from bufferlab.execute.progress import Pace
 from bufferlab.execute.rates import KnownRates
 from bufferlab.execute.run import engine_backend, worker
-from bufferlab.mounts import mounts
+from bufferlab.procfs import mounts
 from bufferlab.results.schema import WarmUp
 from support.core import ROOT
 from support.engines.fake.behaviour import FakeBehaviour

@@ -40,7 +40,7 @@ class Predictor:
         monkeypatch.setattr(module, "has_generator", lambda _: True)
         monkeypatch.setattr(module, "generated_points", self.predict)
         traces = PlannedTraces(recorder=None, keep="one", by_name=False, why_not="there is no recorder for it")
-        monkeypatch.setattr(module.planned_traces, "planned", lambda *_: traces)
+        monkeypatch.setattr(module.page_trace_probe, "planned", lambda *_: traces)
 
     def predict(self, plan: Plan, server: Server, watch: Callable[[float], None], sweep_s: float) -> Any:
         assert sweep_s > 0

@@ -22,14 +22,14 @@ from pydantic import TypeAdapter
 
 from bufferlab import spec
 from bufferlab.errors import DataFileError, EnvironmentLackingError, Problem
-from bufferlab.execute.fleet.cluster import Over
 from bufferlab.execute.fleet.fleet_sweep import resume_on_cluster
 from bufferlab.execute.fleet.gathering import Gathering
 from bufferlab.execute.fleet.node_options import NodeOptions
 from bufferlab.execute.fleet.parcels import Arriving, Item
+from bufferlab.execute.fleet.ray_cluster import Over
 from bufferlab.execute.fleet.rounds import MOST_TRIES, Node
 from bufferlab.execute.probes.block_trace_probe import BlockTraceAsked
-from bufferlab.execute.probes.planned_traces import TraceWish
+from bufferlab.execute.probes.page_trace_probe import TraceWish
 from bufferlab.execute.progress import Silent
 from bufferlab.execute.sweep import SweepOptions
 from support.fake import Bench

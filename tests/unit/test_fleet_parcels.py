@@ -16,7 +16,7 @@ from bufferlab.execute.fleet.gathering import Gathering
 from bufferlab.execute.fleet.node_options import NodeOptions
 from bufferlab.execute.fleet.parcels import PIECE_BYTES, Arriving, packed
 from bufferlab.execute.probes.block_trace_probe import BlockTraceAsked
-from bufferlab.execute.probes.planned_traces import TraceWish
+from bufferlab.execute.probes.page_trace_probe import TraceWish
 from bufferlab.spec import load
 from bufferlab.units import GIB, MIB
 

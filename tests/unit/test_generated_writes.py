@@ -10,11 +10,10 @@ import pytest
 from bufferlab.execute.predicted_sweep import predict_sweep
 from bufferlab.models import generated
 from bufferlab.models.generated import Server
-from bufferlab.models.managers import untraced_flushing
+from bufferlab.models.managers import innodb
 from bufferlab.report.build import build as build_report
 from bufferlab.report.markdown import render_markdown
-from bufferlab.results.page_traces import Prediction
-from bufferlab.results.predicted_writes import PredictedWrites
+from bufferlab.results.page_traces import PredictedWrites, Prediction
 from bufferlab.spec import Overrides, load
 from support.fake import Bench
 from support.generated import MYSQL, POSTGRES, SQLITE, predictions, written
@@ -122,8 +121,8 @@ def test_innodbs_log_and_copies_follow_their_settings(tmp_path: Path) -> None:
 )
 def test_the_latest_age_is_what_the_server_reports(server: Server, capacity: int, sync: int) -> None:
     """innodb_metric_log_max_modified_age_sync of runs with two files of 48 MiB."""
-    usable = untraced_flushing._usable_bytes(server, capacity, 16384)
-    assert round(untraced_flushing._LATEST * usable) == pytest.approx(sync, abs=1)
+    usable = innodb._usable_bytes(server, capacity, 16384)
+    assert round(innodb._LATEST * usable) == pytest.approx(sync, abs=1)
 
 
 def test_writes_that_depend_on_the_age_are_null_and_need_a_run(tmp_path: Path) -> None:

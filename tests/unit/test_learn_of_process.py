@@ -16,7 +16,6 @@ from bufferlab.engines.innodb import programs
 from bufferlab.engines.servers import page_sites, version_call
 from bufferlab.errors import BufferlabError, EnvironmentLackingError, SpecError
 from bufferlab.learn import learning, of_process
-from bufferlab.live import server_program
 from support.fake import wait_until
 
 NEEDS_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="NOT TESTED: a mount namespace needs root")
@@ -159,7 +158,7 @@ def test_a_server_that_sees_other_files_is_refused_and_a_service_that_sees_ours_
     inner = ("/bin/sh", "-c", f"{over}exec {mariadbd} 60")
     process = start("unshare", "--mount", "--propagation", "private", *inner, program=mariadbd)
     assert os.readlink(f"/proc/{process.pid}/ns/mnt") != os.readlink("/proc/self/ns/mnt")
-    assert server_program.of_process(Path(f"/proc/{process.pid}")).elsewhere == sees_others
+    assert page_sites.program_of(Path(f"/proc/{process.pid}")).elsewhere == sees_others
     if sees_others:
         told = refused(process.pid)
         assert f"it runs in a container or a chroot, as {mariadbd}" in told.what
@@ -191,10 +190,10 @@ def test_a_replaced_program_behind_its_loader_is_the_file_that_is_mapped(start: 
     process = Path(f"/proc/{start(own, mariadbd, '60').pid}")
     wait_until(lambda: "mariadbd" in (process / "maps").read_text(), "the loader to map the program")
     began = mariadbd.stat().st_ino
-    found = server_program.of_process(process)
+    found = page_sites.program_of(process)
     assert (found.path, found.file.stat().st_ino, found.is_replaced) == (str(mariadbd), began, False)
     shutil.copy("/bin/true", new := mariadbd.with_name("new"))
     new.rename(mariadbd)
-    found = server_program.of_process(process)
+    found = page_sites.program_of(process)
     assert (found.path, found.file.stat().st_ino, found.is_replaced) == (str(mariadbd), began, True)
     assert found.file.read_bytes() == Path("/bin/sleep").read_bytes()

@@ -20,7 +20,7 @@ from bufferlab.engines.servers.builds import Build
 from bufferlab.engines.servers.lesson import Counted, Lesson, Page
 from bufferlab.learn import candidates, proof
 from bufferlab.learn.proof import Proof
-from bufferlab.learn.records import Records
+from bufferlab.learn.recording import Records
 from bufferlab.learn.windows import Edge, Listed
 from bufferlab.results.trace_words import page_trace_words
 

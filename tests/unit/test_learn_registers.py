@@ -15,7 +15,7 @@ import pytest
 from bufferlab.engines.servers import learnt
 from bufferlab.engines.servers.lesson import Page
 from bufferlab.learn import recording, registers, windows
-from bufferlab.learn.records import Records
+from bufferlab.learn.recording import Records
 from bufferlab.results.trace_words import page_trace_words
 
 DTYPE = np.dtype(list(page_trace_words().record))
@@ -61,7 +61,7 @@ class Host:
     def mixed(self, server: Any, lesson: Any, seed: int, statements: int) -> None:
         self.loads += 1
 
-    def resident(self, place: Any, server: Any) -> set[Page]:
+    def resident(self, server: Any, lesson: Any) -> set[Page]:
         return set(AFTER if self.loads else BEFORE)
 
     def recorded(self, spool: Path, trace: Mapping[str, Any], settings: Mapping[str, Any]) -> Records:
@@ -91,7 +91,7 @@ def found(
     for name in ("attached", "recorded"):
         monkeypatch.setattr(recording, name, getattr(host, name))
     monkeypatch.setattr(windows, "mixed", host.mixed)
-    monkeypatch.setattr(registers, "_resident", host.resident)
+    monkeypatch.setattr(windows, "resident", host.resident)
     lesson = SimpleNamespace(settings=lambda build: {})
     place: Any = SimpleNamespace(folder=Path("/"), lesson=lesson, build=None, server=host.server)
     settings = registers.found(place, {"fields": learnt.FIELDS_OF_INNODB, "site": sites})

@@ -25,7 +25,7 @@ from bufferlab.engines.servers.client import LostError, ServerError
 from bufferlab.engines.servers.lesson import CHECKPOINT, SCAN, WITH_DROP, Counted
 from bufferlab.errors import EnvironmentLackingError, Interrupted
 from bufferlab.learn import candidates, learning, recording
-from bufferlab.learn.records import Records
+from bufferlab.learn.recording import Records
 from bufferlab.learn.windows import Edge
 from bufferlab.learn.written import Written, written
 from bufferlab.results.trace_words import page_trace_words

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bufferlab.live import advise, look_time, tiers
-from bufferlab.live.look_time import Pace
+from bufferlab.live import advise, tiers
+from bufferlab.live.tiers import Pace
 from support import fake_mysql
 from support.advised_server import Bench, asked, bench
 
@@ -31,10 +31,10 @@ def test_the_time_told_is_the_time_taken(
 ) -> None:
     at.tracing.events_per_s = 2 * evicted_per_s
     told: list[tuple[float, float, float]] = []
-    monkeypatch.setattr(at.shown, "at", lambda _, done, left_s: told.append((at.clock.now_s, done, left_s)))
+    monkeypatch.setattr(at.shown, "show", lambda now: told.append((at.clock.now_s, now.done, now.seconds_left)))
     ready = at.prepare(asked(within_s, tier, sizes=(lambda present: int(times * present),)))
     begun_s = at.clock.now_s
-    advise.advise(ready, at.tracing, at.answer, at.stop, at.shown, at.clock, at.clock.sleep)
+    advise.advise(ready, at.answer, at.stop, at.shown, at.clock, at.clock.sleep)
     taken_s = at.clock.now_s - begun_s
     if evicted_per_s == 60:
         assert ready.pace.look_s(ready.planned) == pytest.approx(taken_s, abs=0.08 * taken_s)
@@ -66,13 +66,13 @@ def test_the_time_left_falls_from_the_whole_time_to_that_of_the_evaluation(
     assert lefts[0] == pytest.approx(pace.look_s(planned) + pace.evaluation_s)
     assert lefts == sorted(lefts, reverse=True)
     assert pace.left_s(planned, len(planned), 0.0, None) == pace.evaluation_s > 0
-    most_s = sum(one.seconds + look_time.STAGE_S for one in planned) + pace.evaluation_s
+    most_s = sum(one.seconds + tiers.STAGE_S for one in planned) + pace.evaluation_s
     assert lefts[0] <= most_s + 1e-6
 
 
 def test_a_look_that_cannot_end_early_has_one_time() -> None:
     planned = tiers.stages("misses", 600)
-    assert "takes about 10 min 03 s. Ctrl-C" in look_time.sentence(planned, Pace(1e6, 100))
-    assert "takes about 2 min 13 s (until enough pages were evicted), 10 min 03 s at most" in look_time.sentence(
+    assert "takes about 10 min 03 s. Ctrl-C" in tiers.time_sentence(planned, Pace(1e6, 100))
+    assert "takes about 2 min 13 s (until enough pages were evicted), 10 min 03 s at most" in tiers.time_sentence(
         planned, Pace(100, 100)
     )

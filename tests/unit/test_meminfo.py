@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from bufferlab import meminfo as told
-from bufferlab.meminfo import assumed_bytes, available_bytes
+from bufferlab import procfs as told
+from bufferlab.procfs import assumed_bytes, available_bytes
 
 
 @pytest.mark.parametrize(

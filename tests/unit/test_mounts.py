@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from bufferlab.mounts import Mount, mounts
+from bufferlab.procfs import Mount, mounts
 
 ROOT = b"21 1 8:1 / / rw,relatime shared:1 - ext4 /dev/sda1 rw,errors=remount-ro\n"
 

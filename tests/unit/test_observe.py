@@ -23,7 +23,7 @@ from bufferlab.engines.servers.counts import TITLES
 from bufferlab.engines.servers.existing.whereabouts import scheme
 from bufferlab.engines.servers.look import Facts, NotTold, PoolLevels, Sample, Unpublished
 from bufferlab.errors import EnvironmentLackingError, SpecError
-from bufferlab.live import host_side, observe_page, panel, prometheus, sentence
+from bufferlab.live import host_side, observe_page, prometheus, sentence
 from bufferlab.live import window as live_window
 from bufferlab.live.confounds import Confound
 from bufferlab.live.digests import Digests, DigestStatement
@@ -519,7 +519,7 @@ def test_the_panel_shows_the_last_second_the_last_minute_and_the_whole_look() ->
     misses = [0, 0, *range(5, 605, 5), 5600]
     for t_s, total in enumerate(misses):
         window.add(Sample(float(t_s), {"misses": total, "page_gets": 100 * t_s}, {}, {}, -100.0, None, {}))
-    text = " ".join(terminal.text(panel.report(window, FACTS, "db:3306")).split())
+    text = " ".join(terminal.text(observe_page.panel(window, FACTS, "db:3306")).split())
     assert "Misses a second 5,000 88.2 45.9" in text
     assert "Gets a second 100 100 100" in text
     assert f"misses, the last minute {'▁' * 59}█" in text

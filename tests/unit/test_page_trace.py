@@ -21,8 +21,7 @@ from bufferlab.errors import SpecError
 from bufferlab.execute.probes import page_trace_probe
 from bufferlab.execute.probes.block_trace_probe import BlockTraceAsked
 from bufferlab.execute.probes.command_line_probe import EndedRun
-from bufferlab.execute.probes.page_trace_probe import PageTraceAsked
-from bufferlab.execute.probes.planned_traces import NOTHING_SAID, TraceWish
+from bufferlab.execute.probes.page_trace_probe import NOTHING_SAID, PageTraceAsked, TraceWish
 from bufferlab.results.blocks import KeepTraces
 from bufferlab.results.files import wrong_page_trace
 from bufferlab.results.page_traces import PageTrace

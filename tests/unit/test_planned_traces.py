@@ -10,8 +10,7 @@ import pytest
 from bufferlab import plan, spec
 from bufferlab.engines import registry as engines
 from bufferlab.errors import EnvironmentLackingError, SpecError
-from bufferlab.execute.probes.page_trace_probe import PageTraceAsked
-from bufferlab.execute.probes.planned_traces import NOTHING_SAID, OFF, TraceWish, asked, planned
+from bufferlab.execute.probes.page_trace_probe import NOTHING_SAID, OFF, PageTraceAsked, TraceWish, asked, planned
 from bufferlab.results.page_traces import PlannedTraces
 from bufferlab.spec import Overrides
 

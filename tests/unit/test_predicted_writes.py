@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from bufferlab.chapter.analysis import Analysis
-from bufferlab.models.changes import changes_of
 from bufferlab.registry import open_sweep
-from bufferlab.results.predicted_writes import PredictedWrites, WritesEnd
+from bufferlab.results.page_traces import PredictedWrites, WritesEnd
 from bufferlab.traces import page_trace
+from bufferlab.traces.changed_pages import changes_of
 from support.fake import Bench
 from support.predicted import SERVER, predict, told
 from support.traced import CREATE, GET, IF_IN_POOL, Access, build

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from bufferlab.proc_stat import stat_fields
+from bufferlab.procfs import stat_fields
 
 
 def test_the_fields_of_this_process_are_the_kernels() -> None:

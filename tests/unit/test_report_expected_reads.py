@@ -20,7 +20,7 @@ chapter = import_module("bufferlab.report.chapters.expected_reads")
 
 def tree(name: str, kind: str, rows: int, leaves: int, interior: int) -> Tree:
     return Tree(
-        name=name, table="lineitem", kind=cast(Any, kind), rows=rows, leaf_pages=leaves, interior_pages=interior,
+        name=name, table="lineitem", kind=cast("Any", kind), rows=rows, leaf_pages=leaves, interior_pages=interior,
         overflow_pages=0, height=2, level_pages=[interior, leaves], payload_bytes=1, unused_bytes=0,
     )  # fmt: skip
 
@@ -38,7 +38,7 @@ def run(plan: str = "index_scan", pool_bytes: object = 100 * 8192, trees: list[T
         workload={"drawn": {"plan": plan, "rows_in_range": 40_000}}, database=Database(bytes_loaded=1, shape=shape)
     )
     found = SimpleNamespace(run=told, knob=lambda name: pool_bytes, engine=SimpleNamespace(pool="pool_size"))
-    return cast(MeasuredRun, found)
+    return cast("MeasuredRun", found)
 
 
 @pytest.mark.parametrize(("plan", "reads"), [("sequential", 1000), ("index_scan", 36_100), ("bitmap", 1100)])

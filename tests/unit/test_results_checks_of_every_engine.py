@@ -239,7 +239,7 @@ def test_each_terminal_may_be_half_inside_the_window_once(inside: float, share: 
 def test_connections_are_off_by_what_their_own_edges_do_not_explain(service_s: float, off: float) -> None:
     """Five connections serve for 50 s in ten seconds. Each may have begun one of its 1,000 transactions before the
     window."""
-    run = cast(MeasuredRun, SimpleNamespace(
+    run = cast("MeasuredRun", SimpleNamespace(
         open_loop=False, window=SimpleNamespace(seconds=10.0), latency_n=1000, connections=5,
         latency_us={"service": service_s * 1e6},
     ))  # fmt: skip
@@ -250,7 +250,7 @@ def test_connections_are_off_by_what_their_own_edges_do_not_explain(service_s: f
 def test_littles_law_asks_for_terminals_and_a_window(
     terminals: int, seconds: float | None, share: float | None
 ) -> None:
-    run = cast(MeasuredRun, SimpleNamespace(
+    run = cast("MeasuredRun", SimpleNamespace(
         run=SimpleNamespace(workload={"name": "tpcc", "terminals": terminals}), open_loop=False, latency_n=1000,
         window=SimpleNamespace(seconds=seconds), latency_us={"service": 150e6, "queue": 50e6},
     ))  # fmt: skip
@@ -262,7 +262,7 @@ def test_littles_law_asks_for_terminals_and_a_window(
 )
 def test_a_short_window_may_be_off_by_what_its_transactions_scatter(transactions: int, status: str) -> None:
     """A connection seems to be busy for 92 % of the window; the limit is three times 1 / sqrt(transactions)."""
-    run = cast(MeasuredRun, SimpleNamespace(
+    run = cast("MeasuredRun", SimpleNamespace(
         open_loop=False, window=SimpleNamespace(seconds=10.0), latency_n=transactions, connections=1, label="x",
         latency_us={"service": 9.2e6}, engine=SimpleNamespace(is_server=True),
     ))  # fmt: skip
@@ -272,7 +272,7 @@ def test_a_short_window_may_be_off_by_what_its_transactions_scatter(transactions
 
 
 def test_the_worst_run_is_the_one_that_exceeds_its_own_limit_most() -> None:
-    short, long = (cast(MeasuredRun, SimpleNamespace(label=label)) for label in ("short", "long"))
+    short, long = (cast("MeasuredRun", SimpleNamespace(label=label)) for label in ("short", "long"))
     found = worst_of("x", "x", 0.05, [Off(short, 0.09, least=0.1), Off(long, 0.06)])
     assert found.status == "failed"
     assert "6 % off (long); limit 5 %" in found.detail
@@ -298,7 +298,7 @@ def test_a_point_may_drift_by_what_the_counts_of_all_its_runs_scatter(
 
     Possibly by chance, too, if one run had 500 transactions of several types in a third.
     """
-    run = cast(MeasuredRun, SimpleNamespace(run=SimpleNamespace(point=SimpleNamespace(index=0, label="x"))))
+    run = cast("MeasuredRun", SimpleNamespace(run=SimpleNamespace(point=SimpleNamespace(index=0, label="x"))))
     found = stood_still("x", "x", "misses", [(run, 1.13, misses)] * runs, mixed=lambda _: mixed)
     assert found.status == status
     assert found.failed_at == (("x",) if status == "failed" else ())
@@ -317,7 +317,7 @@ def test_a_window_that_cannot_show_drift_names_what_it_lacks(
     seconds: float, late_s: float, misses: int, *, by_kernel: bool, reason: str
 ) -> None:
     told = SimpleNamespace(engine=SimpleNamespace(counts_late_s=late_s), window=SimpleNamespace(seconds=seconds))
-    found = stood_still("x", "x", "misses", [(cast(MeasuredRun, told), None, misses)] * 2, by_kernel=by_kernel)
+    found = stood_still("x", "x", "misses", [(cast("MeasuredRun", told), None, misses)] * 2, by_kernel=by_kernel)
     assert found.status == "not_applicable"
     assert found.detail.endswith(reason)
 
@@ -325,7 +325,7 @@ def test_a_window_that_cannot_show_drift_names_what_it_lacks(
 def test_a_failed_check_names_the_points_that_failed_and_no_other() -> None:
     def run(index: int) -> MeasuredRun:
         return cast(
-            MeasuredRun, SimpleNamespace(run=SimpleNamespace(point=SimpleNamespace(index=index, label=f"p{index}")))
+            "MeasuredRun", SimpleNamespace(run=SimpleNamespace(point=SimpleNamespace(index=index, label=f"p{index}")))
         )
 
     drifts = [1.0, 1.3, 1.02, 0.7]
@@ -349,7 +349,7 @@ def test_a_page_trace_in_memory_is_no_memory_of_the_pool(
             "resident_bytes": 35e6 + bytes_a_frame_byte * 4096 * frames + packed_bytes * accesses,
         }
         trace = SimpleNamespace(recorder="engine", spool_bytes=24 * accesses)
-        runs.append(cast(MeasuredRun, SimpleNamespace(
+        runs.append(cast("MeasuredRun", SimpleNamespace(
             window=SimpleNamespace(level=lambda name, levels=levels: SimpleNamespace(value=levels[name])),
             run=SimpleNamespace(page_trace=trace), knob={"page_size": 4096, "pcache": "ours"}.get,
         )))  # fmt: skip

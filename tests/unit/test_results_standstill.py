@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from bufferlab.results.standstill import limit_seconds, standstill
+from bufferlab.results.gaps import standstill, standstill_seconds
 
 
 def rows(
@@ -71,6 +71,6 @@ def test_two_stops_do_not_excuse_each_other() -> None:
 
 
 def test_the_limit_is_five_seconds_or_ten_intervals_and_other_phases_do_not_count() -> None:
-    assert [limit_seconds(interval_s) for interval_s in (0.1, 0.5, 1.0, 6.0)] == [5, 5, 10, 60]
+    assert [standstill_seconds(interval_s) for interval_s in (0.1, 0.5, 1.0, 6.0)] == [5, 5, 10, 60]
     assert still_s(rows([0.0, 9.9])) is None
     assert standstill(rows(GAP), "scan", 1.0, is_server=True) is None

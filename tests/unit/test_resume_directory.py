@@ -16,7 +16,7 @@ from bufferlab.results.store import SweepFolder
 
 def begun(directory: Path, **other: Any) -> SweepFolder:
     """Return a sweep folder whose host.json was written here, for this directory, except for the facts in `other`."""
-    return cast(SweepFolder, SimpleNamespace(host={**fingerprint.fingerprint(directory), **other}))
+    return cast("SweepFolder", SimpleNamespace(host={**fingerprint.fingerprint(directory), **other}))
 
 
 def test_a_resume_takes_the_folders_own_directory_whatever_is_usual_now(tmp_path: Path) -> None:

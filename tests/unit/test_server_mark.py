@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from bufferlab.engines.servers.existing import mark
+from bufferlab.engines.servers import run
 
 
 def test_names_of_tables_are_found_in_the_statements_that_make_them() -> None:
-    made = mark.made_by(
+    made = run.made_by(
         """
         SET x = 1; -- CREATE TABLE of_a_comment
         create table if not exists "Mixed" (id INT) ; CREATE UNLOGGED TABLE b AS SELECT 'CREATE TABLE of_a_string';

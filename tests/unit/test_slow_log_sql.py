@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from bufferlab.slow_log import statement_cache
 from bufferlab.slow_log.digest import UnreadableError, Value, digest, read_statement, written
-from bufferlab.slow_log.keywords import KEYWORDS, words
 from bufferlab.slow_log.statement_cache import StatementReader
+from bufferlab.slow_log.tokens import KEYWORDS, words
 
 _WORDS = "t `t` `in` _x `_x` _utf8 x count a.b @@a @ ? ... ( ) , . ; = - + * / < : -> 5 -5 1.5e3 .5 0x1F NULL"
 _TEXTS = ("`a b`", "'a'", "'it''s'", "'a\\'b'", '"q"', "N'n'", "x'0a'", "b'01'", "IN (1, NULL)", "VALUES (1), (2)")

@@ -124,5 +124,5 @@ def test_the_level_of_a_pair_is_shared_by_all_pairs_of_points(monkeypatch: pytes
             levels.append(level)
 
     monkeypatch.setattr(best, "_worse", lambda *_: True)
-    assert best._all_beaten(cast(Fit, Compared()), ["a"], ["b", "c"], "less", 0.95)
+    assert best._all_beaten(cast("Fit", Compared()), ["a"], ["b", "c"], "less", 0.95)
     assert levels == [pytest.approx(0.95 ** (1 / 3))] * 2

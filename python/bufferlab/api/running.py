@@ -12,7 +12,7 @@ from bufferlab.cli.options import server_setting
 from bufferlab.cli.progress import progress
 from bufferlab.errors import Interrupted, SpecError
 from bufferlab.execute.predicted_sweep import predict_sweep
-from bufferlab.execute.probes.planned_traces import TraceWish
+from bufferlab.execute.probes.page_trace_probe import TraceWish
 from bufferlab.execute.resume import open_for_resume
 from bufferlab.execute.sweep import SweepOptions, run_sweep
 from bufferlab.execute.sweep_runs import SweepOutcome

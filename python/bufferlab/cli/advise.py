@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import signal
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -27,7 +25,6 @@ from bufferlab.errors import SpecError, interrupted_exit_code
 from bufferlab.units import UnitError, parse_percent
 
 if TYPE_CHECKING:
-    from bufferlab.execute.progress import Progress
     from bufferlab.live.advise import Ready
     from bufferlab.live.live_trace import Tier
 
@@ -90,11 +87,12 @@ def command(
       bufferlab advise "postgres://monitor@localhost/shop?socket=/run/postgresql" --sizes 256MiB,1GiB
       bufferlab advise mysql://monitor@127.0.0.1 --tier full --max-cpu 50% --html advice.html
     """
+    from bufferlab.cli.progress import progress
     from bufferlab.execute.stop import StopRequest
-    from bufferlab.live import advise, live_trace
+    from bufferlab.live import advise
     from bufferlab.live import advise_page as reports
+    from bufferlab.live.advise import parse_sizes
     from bufferlab.live.session import Session, address_of, family_of
-    from bufferlab.live.sizes_asked import parse_sizes
 
     refuse_password(url, "URL")
     require_one_format(form, as_json)
@@ -104,14 +102,14 @@ def command(
     family = family_of(url)
     with Session(family, address_of(url, family)) as session:
         with beginning(f"watching the counters for {advise.FIRST_LOOK_S} s, with nothing attached"):
-            ready = advise.prepare(session, asked, live_trace)
+            ready = advise.prepare(session, asked)
         _consent(ready, yes)
         # Imported late, because it loads the models: after the user has consented, before anything is attached.
         from bufferlab.live.size_estimates import answer
 
         # If Ctrl-Z stopped bufferlab, the probes would stay in the server, and nothing would watch their rate.
-        with StopRequest(ignored=[signal.SIGTSTP]) as stop, _shown() as shown:
-            advice = advise.advise(ready, live_trace, answer, stop, shown)
+        with StopRequest(ignored=[signal.SIGTSTP]) as stop, progress() as shown:
+            advice = advise.advise(ready, answer, stop, shown)
     report = reports.as_report(advice, is_interrupted=stop.signal_number is not None)
     footer = f"Made by bufferlab advise from what {advice.seen.server} did; what was recorded was not kept."
     with answering(lambda: write_page(html, report, footer=footer)):
@@ -127,8 +125,7 @@ def _consent(ready: Ready, yes: bool) -> None:
     Does nothing if no tier is to be attached. Raises SpecError without a terminal to ask on, click.Abort if the user
     refuses.
     """
-    from bufferlab.live import look_time
-    from bufferlab.live.tiers import sentence
+    from bufferlab.live.tiers import sentence, time_sentence
 
     if not ready.plans:
         return
@@ -136,7 +133,7 @@ def _consent(ready: Ready, yes: bool) -> None:
         say(f"{ready.plans[one.tier].sentence} {sentence(one)}\n")
     if ready.inside:
         say(f"{ready.inside}\n")
-    say(look_time.sentence(ready.planned, ready.pace))
+    say(time_sentence(ready.planned, ready.pace))
     if yes:
         return
     if not sys.stdin.isatty():
@@ -152,27 +149,3 @@ def _cores(text: str) -> float:
     if not ratio > 0:
         raise SpecError(f'"{text}" lets nothing be recorded', "--max-cpu", 'write a share such as "25%"')
     return ratio
-
-
-class _Display:
-    """A display, on standard error, of the stage of the observation."""
-
-    def __init__(self, shown: Progress) -> None:
-        self._shown = shown
-
-    def say(self, text: str) -> None:
-        self._shown.say(text)
-
-    def at(self, what: str, done: float, left_s: float) -> None:
-        from bufferlab.execute.progress import SweepStatus
-
-        self._shown.show(SweepStatus(what, 0, 0, "", done, left_s))
-
-
-@contextmanager
-def _shown() -> Iterator[_Display]:
-    """Context manager for the display of the command's progress."""
-    from bufferlab.cli.progress import progress
-
-    with progress() as shown:
-        yield _Display(shown)

@@ -70,7 +70,7 @@ class _Commands(click.Group):
         if cmd_name not in COMMANDS:
             return None
         module = cmd_name.replace("-", "_")  # A module's name cannot have a dash.
-        return _typed(cast(click.Command, importlib.import_module(f"bufferlab.cli.{module}").command))
+        return _typed(cast("click.Command", importlib.import_module(f"bufferlab.cli.{module}").command))
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]

@@ -27,9 +27,9 @@ from bufferlab.engines.behaviour import Behaviour, HostCheck, NativeKnobs
 from bufferlab.engines.native import ask_host, native
 from bufferlab.engines.servers import memory_limit
 from bufferlab.errors import BufferlabError, runnable
-from bufferlab.execute.host import storage, tracefs_clean
+from bufferlab.execute.host import storage
 from bufferlab.execute.host.device_lock import lock_directory
-from bufferlab.execute.host.restore_host import restore_host
+from bufferlab.execute.host.restore_host import clean_tracefs, restore_host
 from bufferlab.knob import values_of
 from bufferlab.units import format_bytes
 
@@ -259,7 +259,7 @@ def _readable(path: str) -> str:
 def _traceable(directory: Path) -> str:
     from bufferlab.execute.probes import block_trace_probe  # Imported late, because `doctor --help` needs no schema.
 
-    left = tracefs_clean.clean()
+    left = clean_tracefs()
     found = f"requests of {block_trace_probe.check(directory)} can be traced"
     return found + (f"; removed what a killed run left: {', '.join(left)}" if left else "")
 

@@ -169,10 +169,10 @@ class _Shown:
         assert self._observation
         facts = self._observation.facts
         if self._live:
-            from bufferlab.live import panel
+            from bufferlab.live import observe_page
             from bufferlab.report.terminal import drawn
 
-            self._live.update(drawn(panel.report(window, facts, self._server)), refresh=True)
+            self._live.update(drawn(observe_page.panel(window, facts, self._server)), refresh=True)
         else:
             self._say(row, facts.transactions)
         self._write(window, row)

@@ -7,11 +7,11 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from bufferlab.cli.output import say, unheard
 from bufferlab.errors import Problem, runnable
-from bufferlab.execute.progress import Standing, SweepStatus
+from bufferlab.execute.progress import Progress, Standing, SweepStatus
 from bufferlab.texts import printable
 from bufferlab.units import format_duration
 
@@ -28,13 +28,6 @@ _BAR, _BAR_LINES = 24, 3
 """The width of the bar in characters, and the maximum number of lines of bar and sweep's state together."""
 _WIDTH = 80
 """The width, in characters, of the table before the first run if standard error is not a terminal."""
-
-
-class _Shown(Protocol):
-    def show(self, status: SweepStatus) -> None: ...
-    def look(self, standing: Standing) -> None: ...
-    def say(self, text: str) -> None: ...
-    def warn(self, problem: Problem) -> None: ...
 
 
 class _SoFar:
@@ -54,7 +47,7 @@ class _SoFar:
 
 
 @contextmanager
-def progress() -> Iterator[_Shown]:
+def progress() -> Iterator[Progress]:
     """Context manager for the display of progress: a live bar if standard error is a terminal, else plain lines."""
     if sys.stderr.isatty():
         with _live() as shown:
@@ -102,7 +95,7 @@ def describe(status: SweepStatus) -> str:
 
 
 @contextmanager
-def _live() -> Iterator[_Shown]:
+def _live() -> Iterator[Progress]:
     from rich.console import Console
     from rich.live import Live
 

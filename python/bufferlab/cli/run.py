@@ -27,7 +27,7 @@ from bufferlab.results.blocks import KeepTraces
 
 if TYPE_CHECKING:
     from bufferlab.execute.probes.block_trace_probe import BlockTraceAsked
-    from bufferlab.execute.probes.planned_traces import TraceWish
+    from bufferlab.execute.probes.page_trace_probe import TraceWish
     from bufferlab.execute.sweep import SweepOptions
     from bufferlab.execute.sweep_runs import SweepOutcome
     from bufferlab.spec import Experiment, Overrides
@@ -274,10 +274,16 @@ def command(
         if ray is not None and wait is not None:
             raise SpecError("a cluster's hosts wait for their devices anyway", f"--wait {wait}", "leave --wait out")
         _require_kind(resume, ray, experiment is not None or blocks is not None or overrides != Overrides())
-        if ray is not None and resume is not None:
-            wanted, chosen = _gathered(resume, out)
+        if resume is not None and out is not None:
+            hint = "a resumed sweep stays where it is"
+            raise SpecError("--out and --resume exclude each other", f"--out {out}", hint)
+        if ray is None or resume is None:
+            wanted, chosen = _experiment(experiment, overrides, resume, blocks)
         else:
-            wanted, chosen = _experiment(experiment, overrides, resume, out, blocks)
+            from bufferlab.execute.fleet.gathering import Gathering
+
+            gathering = Gathering.open(resume)
+            wanted, chosen = gathering.experiment, gathering.blocks
         require_printable(form, as_json, wanted.workload.name)
         if keep_data and wanted.workload.dump is None:
             raise SpecError("no data are restored that could be kept", "--keep-data", "add --load DUMP")
@@ -303,19 +309,22 @@ def command(
 
         show_plan(wanted, options, as_json)
         return 0
+    lacks_blocks = False
     if ray is not None:
-        return _on_cluster(wanted, ray, out or _DEFAULT_OUT, resume, options, as_json, form, limit_unit, strict=strict)
-    outcome = _measure(wanted, out or _DEFAULT_OUT, resume, options)
-    return _answer(outcome, as_json, form, limit_unit, strict=strict)
+        outcome, lacks_blocks = _on_cluster(wanted, ray, out or _DEFAULT_OUT, resume, options)
+    else:
+        outcome = _measure(wanted, out or _DEFAULT_OUT, resume, options)
+    code = _answer(outcome, as_json, form, limit_unit, strict=strict)
+    return 1 if lacks_blocks else code
 
 
 def _experiment(
-    name: str | None, overrides: Overrides, resume: Path | None, out: Path | None, blocks: str | None
+    name: str | None, overrides: Overrides, resume: Path | None, blocks: str | None
 ) -> tuple[Experiment, tuple[int, ...] | None]:
     """Return the experiment and the blocks to do (None for all); with --resume, both from the folder.
 
     Raises SpecError if no experiment is named, if it cannot be loaded, and for wrong --blocks. With --resume, raises it
-    for another experiment than the folder's, for blocks that the folder does not have, and for --out or options of an
+    for another experiment than the folder's, for blocks that the folder does not have, and for options of an
     experiment.
     """
     from bufferlab.results.blocks import parse_blocks
@@ -332,8 +341,6 @@ def _experiment(
         return begun.with_fixed_blocks, parse_blocks(blocks, begun.design.most)
     from bufferlab.execute.resume import blocks_to_do, open_for_resume, require_same_experiment, with_longer_warm_up
 
-    if out is not None:
-        raise SpecError("--out and --resume exclude each other", f"--out {out}", "a resumed sweep stays where it is")
     folder, stored = open_for_resume(resume)
     others = replace(overrides, warm_up_max=None, warm_up_time=None)
     if name is not None:
@@ -363,22 +370,9 @@ def _require_kind(resume: Path | None, ray: str | None, given: bool) -> None:
         raise SpecError("a resumed sweep is run as it was begun", f"--resume {resume}", hint)
 
 
-def _gathered(resume: Path, out: Path | None) -> tuple[Experiment, tuple[int, ...] | None]:
-    """Return the experiment and the blocks of a cluster's sweep that is resumed.
-
-    Raises SpecError for --out, and the errors of `Gathering.open`.
-    """
-    from bufferlab.execute.fleet.gathering import Gathering
-
-    if out is not None:
-        raise SpecError("--out and --resume exclude each other", f"--out {out}", "a resumed sweep stays where it is")
-    gathering = Gathering.open(resume)
-    return gathering.experiment, gathering.blocks
-
-
 def _page_trace_wish(probes: tuple[str, ...], unwanted: bool, limit: str | None, keep: KeepTraces | None) -> TraceWish:
     """Return the options on page traces from the command line. Raises SpecError for a wrong --trace-limit."""
-    from bufferlab.execute.probes.planned_traces import TraceWish
+    from bufferlab.execute.probes.page_trace_probe import TraceWish
     from bufferlab.units import format_bytes, parse_bytes
 
     limit_bytes = None if limit is None else parsed(parse_bytes, limit, f"--trace-limit {limit}")
@@ -419,21 +413,9 @@ def _measure(experiment: Experiment, out: Path, resume: Path | None, options: Sw
 
 
 def _on_cluster(
-    experiment: Experiment,
-    address: str,
-    out: Path,
-    resume: Path | None,
-    options: SweepOptions,
-    as_json: bool,
-    form: str,
-    limit_unit: Literal["s", "ms"],
-    *,
-    strict: bool,
-) -> int:
-    """Measure on the nodes of a cluster, print the answer, and return the exit code: 1 if runs are missing.
-
-    Otherwise the exit code is that of `_answer`.
-    """
+    experiment: Experiment, address: str, out: Path, resume: Path | None, options: SweepOptions
+) -> tuple[SweepOutcome, bool]:
+    """Measure on the nodes of a cluster; return the outcome, and whether blocks lack runs, after a warning for each."""
     from bufferlab.cli.progress import PlainProgress, progress
     from bufferlab.execute.fleet.fleet_sweep import resume_on_cluster, run_on_cluster
     from bufferlab.execute.sweep_runs import SweepOutcome
@@ -445,8 +427,7 @@ def _on_cluster(
             merged, lacking = run_on_cluster(experiment.with_fixed_blocks, out, address, shown, options)
     for problem in lacking:
         PlainProgress().warn(problem)
-    code = _answer(SweepOutcome(merged), as_json, form, limit_unit, strict=strict)
-    return 1 if lacking else code
+    return SweepOutcome(merged), bool(lacking)
 
 
 def _answer(outcome: SweepOutcome, as_json: bool, form: str, limit_unit: Literal["s", "ms"], *, strict: bool) -> int:

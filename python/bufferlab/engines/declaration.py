@@ -126,7 +126,7 @@ class EngineDeclaration:
         """Return the engine's metrics, formulas, checks and limits. The module is imported at the first call."""
         from bufferlab.results.check_parts import EngineResults
 
-        return cast(EngineResults, import_module(self.results_in).RESULTS) if self.results_in else EngineResults()
+        return cast("EngineResults", import_module(self.results_in).RESULTS) if self.results_in else EngineResults()
 
     def knob(self, name: str) -> Knob | None:
         """Return the knob of that name; None if the engine has none."""

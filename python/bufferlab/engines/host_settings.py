@@ -25,7 +25,7 @@ from bufferlab.engines.behaviour import HostCheck, NativeKnobs
 from bufferlab.engines.native import native
 from bufferlab.engines.read_ahead_knob import AS_IS, NAME
 from bufferlab.errors import EnvironmentLackingError
-from bufferlab.proc_stat import stat_fields
+from bufferlab.procfs import stat_fields
 
 JOURNAL = Path("/run/bufferlab/changed")
 _FORMAT_VERSION = 1

@@ -324,7 +324,7 @@ def load_recipe(engine: str, workload: Mapping[str, Any]) -> dict[str, Any]:
 def native() -> Native:
     """Return the core; raise EnvironmentLackingError if this installation has none."""
     try:
-        return cast(Native, importlib.import_module("bufferlab._native"))
+        return cast("Native", importlib.import_module("bufferlab._native"))
     except ImportError as error:
         raise EnvironmentLackingError(
             "the native core of bufferlab is not built",

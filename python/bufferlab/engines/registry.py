@@ -113,4 +113,4 @@ def chapters(name: str) -> EngineChapters:
     from bufferlab.chapter.engine_chapters import EngineChapters
 
     module = declaration(name).chapters if name in ENGINES else ""
-    return cast(EngineChapters, import_module(module).CHAPTERS) if module else EngineChapters()
+    return cast("EngineChapters", import_module(module).CHAPTERS) if module else EngineChapters()

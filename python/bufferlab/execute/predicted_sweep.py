@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import platform
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from bufferlab import __version__
 from bufferlab.catalog import FILE_NAME
@@ -24,16 +24,15 @@ from bufferlab.execute import resume
 from bufferlab.execute.data import leftovers
 from bufferlab.execute.host import storage
 from bufferlab.execute.progress import Pace, Progress, Silent
-from bufferlab.execute.run.backend import FilledRun, OnStage
 from bufferlab.execute.stop import StopRequest
 from bufferlab.execute.sweep_log import LoggedProgress, sweep_log
-from bufferlab.execute.sweep_runs import SweepOutcome, SweepRuns
+from bufferlab.execute.sweep_runs import FilledRun, OnStage, SweepOutcome, SweepRuns
 from bufferlab.models import source
 from bufferlab.models.ahead import Ahead, Watch, threads_for
-from bufferlab.models.generated import LEAST_RUNS, generated, rules_for
-from bufferlab.models.managers.declaration import BufferManager, Server
+from bufferlab.models.generated import LEAST_RUNS, Generated, generated, rules_for
+from bufferlab.models.managers.declaration import Server
 from bufferlab.models.predict import Predicted, Target, target
-from bufferlab.plan import GridPoint, Plan, PlannedRun
+from bufferlab.plan import GridPoint, PlannedRun
 from bufferlab.registry import declared, registry
 from bufferlab.results.page_traces import Prediction
 from bufferlab.results.schema import Measured, Run, StoredSetting
@@ -47,38 +46,8 @@ _VERSION = re.compile(r"[a-z]+-([0-9].*)")
 """Matches the version in a build's name, such as mysql-5.7."""
 
 
-class Origin(Protocol):
-    """The source of page accesses, and the points to predict from them."""
-
-    @property
-    def plan(self) -> Plan:
-        """Return the plan of the prediction: its points and their runs."""
-
-    @property
-    def server(self) -> Server:
-        """Return the engine and version that are predicted."""
-
-    @property
-    def manager(self) -> BufferManager:
-        """Return the model that replays the accesses."""
-
-    @property
-    def host(self) -> Mapping[str, Any]:
-        """Return the description for host.json: of the traced run's host, or empty for generated accesses."""
-
-    @property
-    def identity(self) -> dict[str, Any]:
-        """Return everything that determines the predictions besides experiment and plan."""
-
-    @property
-    def prediction_bytes(self) -> int:
-        """Return the most bytes of memory that a prediction takes."""
-
-    def described(self, planned: PlannedRun, point: GridPoint, /) -> dict[str, Any]:
-        """Return the fields of run.json about engine, data and transactions."""
-
-    def predicted(self, planned: PlannedRun, point: GridPoint, watch: Watch, /) -> Predicted:
-        """Return the prediction of one run of a point. Raises a BufferlabError, and the errors of `watch`."""
+Origin = Target | Generated
+"""The points to predict, and the source of their page accesses: a traced run, or accesses that are generated."""
 
 
 def predict_sweep(

@@ -30,12 +30,11 @@ from bufferlab.execute.host.device_lock import Patience, device_lock
 from bufferlab.execute.host.reachable import require_reachable, servers_owner
 from bufferlab.execute.host.restore_host import restore_host
 from bufferlab.execute.preflight import Findings
-from bufferlab.execute.probes import planned_traces
-from bufferlab.execute.probes.command_line_probe import AskedProbe
-from bufferlab.execute.probes.planned_traces import NOTHING_SAID, TraceWish
+from bufferlab.execute.probes import page_trace_probe
+from bufferlab.execute.probes.page_trace_probe import NOTHING_SAID, TraceWish
 from bufferlab.execute.progress import Pace, Progress, Silent, SweepStatus
 from bufferlab.execute.rates import KnownRates
-from bufferlab.execute.run.engine_backend import EngineBackend, SweepContext, observe_other_stages
+from bufferlab.execute.run.engine_backend import AskedProbe, EngineBackend, SweepContext, observe_other_stages
 from bufferlab.execute.stop import StopRequest
 from bufferlab.execute.sweep_log import LoggedProgress, sweep_log
 from bufferlab.execute.sweep_runs import SweepOutcome, SweepRuns
@@ -132,8 +131,8 @@ def _run_sweep(
     found = preflight.look(guess)
     preflight.require(found)
     _say_found(progress, found)
-    traces = planned_traces.planned(options.page_trace, guess, folder.plan if folder else None)
-    options = replace(options, probes=(*options.probes, *planned_traces.asked(traces, options.page_trace)))
+    traces = page_trace_probe.planned(options.page_trace, guess, folder.plan if folder else None)
+    options = replace(options, probes=(*options.probes, *page_trace_probe.asked(traces, options.page_trace)))
     _require_probes(options.probes, guess, data_dir)
     if traces.why_not:
         progress.say(f"no page trace: {traces.why_not}")
@@ -171,8 +170,8 @@ def prepare_estimate(experiment: Experiment, options: SweepOptions | None = None
     """
     loaded, options = 0, options or SweepOptions()
     plan = make(experiment, estimated_facts(experiment), options.blocks)
-    traces = planned_traces.planned(options.page_trace, plan, None)
-    asked = planned_traces.asked(traces, options.page_trace)
+    traces = page_trace_probe.planned(options.page_trace, plan, None)
+    asked = page_trace_probe.asked(traces, options.page_trace)
     _require_probes((*options.probes, *asked), plan, options.data_dir or Path())
     fingerprint.require_memory(engines.declaration(experiment.engine), plan.points)
     _require_named_programs(plan)
@@ -404,7 +403,7 @@ def _context(
     versions = _versions(experiment, plan)
     host_facts = fingerprint.fingerprint(data_dir)
     if folder is None:
-        document: dict[str, Any] = {**plan.as_dict(), "versions": versions, planned_traces.KEY: traces.model_dump()}
+        document: dict[str, Any] = {**plan.as_dict(), "versions": versions, page_trace_probe.KEY: traces.model_dump()}
         with storage.locked(sweep.out):
             known = stored_noise.attach(host_facts, sweep.progress)
             folder = SweepFolder.create(sweep.out, registry(), to_toml(experiment), document, known)

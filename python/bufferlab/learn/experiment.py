@@ -26,7 +26,7 @@ from bufferlab.engines.servers.private_server import PrivateServer
 from bufferlab.errors import EnvironmentLackingError
 from bufferlab.learn import recording, windows
 from bufferlab.learn.private_copy import PrivateCopy
-from bufferlab.learn.records import Records
+from bufferlab.learn.recording import Records
 from bufferlab.learn.registers import REGISTERS
 
 _UNKNOWN = "this build cannot be learnt"
@@ -211,12 +211,7 @@ class _Search:
     def __init__(self, place: PrivateCopy, server: PrivateServer, fields: Sequence[str]) -> None:
         self.place, self.server, self.fields = place, server, list(fields)
         self.seed, self.rounds = 10, 0
-        self.spaces = {page[0] for page in self.resident()}
-
-    def resident(self) -> set[Page]:
-        with closing(self.server.connect(DATABASE, patient=True)) as connection:
-            connection.allow_bytes(64 << 20)
-            return set(self.place.lesson.resident(connection))
+        self.spaces = {page[0] for page in windows.resident(self.server, self.place.lesson)}
 
     def tally(self, places: Sequence[Place], fetch: list[str]) -> _Tally:
         """Count how often a load executes each instruction, in as many rounds as needed."""
@@ -271,7 +266,7 @@ class _Search:
             numbers, counts = np.unique(records.between(before.ended_ns, after.begun_ns)["site"], return_counts=True)
             for number, count in zip(numbers.tolist(), counts.tolist(), strict=True):
                 passed[number][phase] = count
-        self.spaces |= {page[0] for page in self.resident()}
+        self.spaces |= {page[0] for page in windows.resident(self.server, self.place.lesson)}
         return _Tally([rises] * len(sites), passed, _pages_by_site(records, len(sites)))
 
     def getters(self, told: Mapping[str, Any], fixed: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
@@ -304,10 +299,14 @@ class _Search:
                 wanted[one["offset"]] = (one, expression, owners)
         rows = list(wanted.values())[: _AT_ONCE - len(fixed)]
         sites = [_site("try", one, ["get"], _fetch(width, expression)) for one, expression, _ in rows]
-        before = self.resident()
+        before = windows.resident(self.server, self.place.lesson)
         records = self._recorded([*sites, *fixed], self._work)
         pages = _pages_by_site(records, len(sites) + len(fixed))
-        there = before | self.resident() | {page for of_site in pages[len(sites) :] for page in of_site}
+        there = (
+            before
+            | windows.resident(self.server, self.place.lesson)
+            | {page for of_site in pages[len(sites) :] for page in of_site}
+        )
         self.spaces |= {page[0] for page in there}
         counts = {one["offset"]: len(of_site) for (one, _, _), of_site in zip(rows, pages, strict=False)}
         for (one, expression, owners), of_site in zip(rows, pages, strict=False):

@@ -14,12 +14,12 @@ from pathlib import Path
 from bufferlab.engines import registry
 from bufferlab.engines.innodb import programs as innodb_programs
 from bufferlab.engines.postgres import programs as postgres_programs
+from bufferlab.engines.servers import page_sites
 from bufferlab.engines.servers.builds import Build
+from bufferlab.engines.servers.page_sites import ServerProgram
 from bufferlab.errors import EnvironmentLackingError, SpecError
 from bufferlab.learn import learning, private_copy
-from bufferlab.live import server_program
-from bufferlab.live.server_program import ServerProgram
-from bufferlab.proc_stat import stat_fields
+from bufferlab.procfs import stat_fields
 
 _PROC = Path("/proc")
 _WHICH = "name the first process of a server: pgrep -o '^(mysqld|mariadbd|postgres)$'"
@@ -60,11 +60,11 @@ def _program(pid: int, proc: Path) -> ServerProgram:
     if int(status["Tgid"]) != pid:
         raise SpecError("this is a thread of a process", f"--pid {pid}", f"name the process: --pid {status['Tgid']}")
     try:
-        found = server_program.of_process(process)
+        found = page_sites.program_of(process)
     except FileNotFoundError:
         # Kernel threads have no program, and neither have zombie processes.
         found = ServerProgram(process / "exe", status["Name"], elsewhere=False)
-    if Path(found.path).name not in server_program.PROGRAMS:
+    if Path(found.path).name not in page_sites.PROGRAMS:
         what = f"this process is no server of MySQL, MariaDB or PostgreSQL: its program is {found.path}"
         raise SpecError(what, f"--pid {pid}", _WHICH)
     if parent := _parent_with(found, pid, proc):
@@ -81,7 +81,7 @@ def _parent_with(found: ServerProgram, pid: int, proc: Path) -> int | None:
     """Return the PID of a process's parent if it runs the same file; None if it runs another."""
     with suppress(OSError, ValueError, IndexError):
         parent = int(stat_fields(pid, proc)[1])
-        if os.path.samestat(server_program.of_process(proc / str(parent)).file.stat(), found.file.stat()):
+        if os.path.samestat(page_sites.program_of(proc / str(parent)).file.stat(), found.file.stat()):
             return parent
     return None
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from bufferlab.engines.servers.builds import Build
 from bufferlab.engines.servers.lesson import CHECKPOINT, SCAN, Lesson
-from bufferlab.learn.records import Compared, Records, number_of
+from bufferlab.learn.recording import Compared, Records, number_of
 from bufferlab.learn.windows import Edge
 from bufferlab.learn.written import Written, written
 from bufferlab.results.trace_words import page_trace_words

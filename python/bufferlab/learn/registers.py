@@ -9,11 +9,8 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping
-from contextlib import closing
 from typing import Any, NamedTuple
 
-from bufferlab.engines.servers.data_folder import DATABASE
-from bufferlab.engines.servers.lesson import Page
 from bufferlab.engines.servers.private_server import PrivateServer
 from bufferlab.learn import candidates, recording, windows
 from bufferlab.learn.private_copy import PrivateCopy
@@ -124,11 +121,11 @@ def _tried(
     spool = place.folder / f"registers-{number}"
     tried = {**settings, "site": sites}
     with recording.attached(place, server, tried, spool) as trace:
-        pages = _resident(place, server)
+        pages = windows.resident(server, place.lesson)
         windows.mixed(server, place.lesson, 2 + number, _STATEMENTS)
         if any(each["kinds"] == _FREED for each in sites):
             windows.edge(server, place)  # Wait at the end: purge frees pages after the load.
-        pages |= _resident(place, server)
+        pages |= windows.resident(server, place.lesson)
         records = recording.recorded(spool, trace, tried)
     hits: dict[int, list[bool]] = defaultdict(list)
     # A freed page need not be in the pool, so its tablespace is checked. Tablespace 0 does not count, because small
@@ -138,9 +135,3 @@ def _tried(
     for site, page in zip(records.records["site"].tolist(), records.pages(records.records), strict=True):
         hits[site].append(page in pages or (anywhere[site] and page[0] in spaces - {0}))
     return [(one, len(hits[site]), sum(hits[site]) / max(len(hits[site]), 1)) for site, one in enumerate(tries)]
-
-
-def _resident(place: PrivateCopy, server: PrivateServer) -> set[Page]:
-    with closing(server.connect(DATABASE, patient=True)) as connection:
-        connection.allow_bytes(64 << 20)
-        return set(place.lesson.resident(connection))

@@ -19,6 +19,8 @@ from bufferlab.learn.private_copy import PrivateCopy
 
 _SESSIONS, _STATEMENTS = 3, 900
 _QUIET_SECONDS = 30.0
+_LIST_BYTES = 64 << 20
+"""The limit of the answer that lists the resident pages, in bytes."""
 
 
 @dataclass(frozen=True)
@@ -73,8 +75,15 @@ def edge(server: PrivateServer, place: PrivateCopy, *, with_pool: bool = False) 
     return Edge(*settled, listed)
 
 
+def resident(server: PrivateServer, lesson: Lesson) -> set[Page]:
+    """Return the pages that the server lists as resident."""
+    with _session(server) as connection:
+        connection.allow_bytes(_LIST_BYTES)
+        return set(lesson.resident(connection))
+
+
 def _listed(connection: Client, lesson: Lesson) -> Listed:
-    connection.allow_bytes(64 << 20)
+    connection.allow_bytes(_LIST_BYTES)
     # The first query reads the catalogue, which changes the pool, so its answer is not used.
     lesson.resident(connection)
     objects = lesson.objects(connection)

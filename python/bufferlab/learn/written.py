@@ -15,7 +15,7 @@ import numpy as np
 
 from bufferlab.engines.servers.builds import Build
 from bufferlab.engines.servers.lesson import Lesson, Page
-from bufferlab.learn.records import Compared, Records, number_of, of_kinds
+from bufferlab.learn.recording import Compared, Records, number_of, of_kinds
 from bufferlab.learn.windows import Edge
 from bufferlab.results.trace_words import page_trace_words
 from bufferlab.traces.changed_pages import BY_CHANGE

@@ -3,6 +3,8 @@
 A tier is a set of page accesses that the kernel records: `misses` or `full`. `prepare` attaches no recorder, and raises
 an error if attaching is impossible. Then the command asks the user, and calls `advise`. All counts come from one
 session of `observe`.
+
+The sizes to judge are those of the option --sizes, or the tier's default sizes.
 """
 
 from __future__ import annotations
@@ -18,22 +20,23 @@ import numpy as np
 
 from bufferlab.engines.servers.look import MISFITS, Facts, Lost, NotTold, Refused
 from bufferlab.errors import EnvironmentLackingError, SpecError
-from bufferlab.live import buffer_list, constants, doubts, look_time, pool_contents, tiers
-from bufferlab.live.attach import Attached, Attachments, MemoryLeft, Shown, Tracing, left
+from bufferlab.execute.progress import Progress
+from bufferlab.live import constants, doubts, frames, live_trace, pool_contents, tiers
+from bufferlab.live.attach import Attached, Attachments, MemoryLeft, left
 from bufferlab.live.bounds import Counted, PoolFacts, SizeEstimate
 from bufferlab.live.host_side import find
 from bufferlab.live.live_trace import Ended, LivePlan, LiveTrace, Recorded, Tier, with_one_numbering
 from bufferlab.live.look_result import Seen
-from bufferlab.live.look_time import Pace
-from bufferlab.live.observation import Observation, Stop
+from bufferlab.live.observation import Observation, Stop, unseen
 from bufferlab.live.session import Session
-from bufferlab.live.sizes_asked import SizeAsked, require_told, sizes_of
-from bufferlab.live.tiers import Foretold, Processors, Stage, TierCost
+from bufferlab.live.tiers import Foretold, Pace, Processors, Stage, TierCost
 from bufferlab.live.window import LookWindow, SampledRow
 from bufferlab.traces.page_trace import number_of
+from bufferlab.units import MIB, TIB, UnitError, parse_size
 
 if TYPE_CHECKING:
     from bufferlab.models.managers.declaration import BufferManager, Server
+
 
 FIRST_LOOK_S = 5
 ENOUGH_TURNOVERS = 10.0
@@ -61,6 +64,54 @@ first."""
 Answer = Callable[
     [Sequence[Recorded], PoolFacts, Counted, Sequence[int], Sequence[int] | None], tuple[SizeEstimate, ...]
 ]
+
+
+_LARGEST_BYTES = 1024 * TIB
+"""The largest pool size that a user may request; the smallest is 1 MiB."""
+_SHARES: Mapping[Tier, tuple[float, ...]] = {"misses": (1.25, 1.5, 2.0, 4.0), "full": (0.5, 0.75, 1.5, 2.0, 4.0)}
+"""The pool sizes that each tier judges by default, as multiples of the pool's present size."""
+
+SizeAsked = Callable[[int], int]
+"""A function that returns a pool size in bytes, given the present pool's size."""
+
+
+def parse_sizes(text: str | None) -> tuple[SizeAsked, ...]:
+    """Return the sizes that the option --sizes lists; () without the option.
+
+    Raises SpecError for a text that is not a size or percentage, and for a size that no pool can have.
+    """
+    return tuple(_size(part.strip()) for part in text.split(",")) if text else ()
+
+
+def _size(part: str) -> SizeAsked:
+    try:
+        size = parse_size(part)
+    except UnitError as error:
+        raise SpecError(error.what, "--sizes", error.hint) from error
+    ratio, size_bytes = size.ratio, size.size_bytes or 0
+    if not (0 < ratio <= _LARGEST_BYTES / MIB if ratio is not None else MIB <= size_bytes <= _LARGEST_BYTES):
+        hint = 'write sizes such as "256MiB,1GiB" or "50%,200%" of the present one'
+        raise SpecError(f'"{part}" is no size of a pool', "--sizes", hint)
+    return (lambda _: size_bytes) if ratio is None else partial(_share, float(ratio))
+
+
+def sizes_of(asked: Sequence[SizeAsked], tier: Tier, present_bytes: int) -> tuple[int, ...]:
+    """Return the sizes to judge in rising order, without the present one, unless it is the only one."""
+    wanted = asked or tuple(partial(_share, ratio) for ratio in _SHARES[tier])
+    return tuple(sorted({one(present_bytes) for one in wanted} - {present_bytes})) or (present_bytes,)
+
+
+def _share(ratio: float, present_bytes: int) -> int:
+    return int(ratio * present_bytes)
+
+
+def require_told(tier: Tier, sizes: Sequence[int], present_bytes: int) -> None:
+    """Raise SpecError if the options allow no answer: only the present size, or a smaller one with tier `misses`."""
+    if sizes == (present_bytes,):
+        raise SpecError("no other size than the present one is asked about", "--sizes", "name another, as in 50%,200%")
+    if tier == "misses" and sizes[-1] < present_bytes:
+        what = "what a pool reads and evicts tells nothing of smaller pools"
+        raise SpecError(what, "--sizes", "add --tier full, which records all accesses, or name a larger size")
 
 
 @dataclass(frozen=True)
@@ -158,7 +209,6 @@ class Advice:
 def prepare(
     session: Session,
     asked: Asked,
-    tracing: Tracing,
     clock: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], None] = time.sleep,
     server_pid: Callable[[Session, Facts], int | NotTold] = lambda session, facts: find(facts, session.peer),
@@ -181,10 +231,7 @@ def prepare(
         require_told(asked.tier, sizes, facts.pool_size_bytes)
         rows = _first_look(session, facts, clock, sleep)
     except (Refused, Lost) as error:
-        hint = "ask again when it answers; docs/observe.md has the rights that the account needs"
-        raise EnvironmentLackingError(
-            f"the server cannot be looked at: {error}", session.address.server, hint
-        ) from error
+        raise unseen(session, error) from error
     idle = doubts.idle(rows)
     full_s = tiers.full_s(rows, facts.pool_size_bytes / facts.page_size_bytes, asked.max_cores, facts.flavour)
     planned = (
@@ -196,10 +243,10 @@ def prepare(
     tiers.refuse_above(asked.max_cores, foretold)
     if asked.tier == "full" and not idle:
         _require_model(facts, manager, settings)
-    plans = {one.tier: tracing.plan(pid, facts, one.tier) for one in foretold}
+    plans = {one.tier: live_trace.plan(pid, facts, one.tier) for one in foretold}
     inside = _inside(facts, asked, is_full="full" in plans) if plans else ""
     wanted = ENOUGH_TURNOVERS * (sizes[-1] - facts.pool_size_bytes) / facts.page_size_bytes
-    pace = look_time.pace(foretold, wanted, _evictions_per_s(rows))
+    pace = tiers.pace(foretold, wanted, _evictions_per_s(rows))
     return Ready(session, facts, pid, asked, planned, plans, foretold, manager, settings, idle, pace, inside)
 
 
@@ -278,10 +325,9 @@ def _mean(rows: Sequence[SampledRow], level: str) -> float | None:
 
 def advise(
     ready: Ready,
-    tracing: Tracing,
     answer: Answer,
     stop: Stop,
-    shown: Shown,
+    shown: Progress,
     clock: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], None] = time.sleep,
 ) -> Advice:
@@ -301,12 +347,12 @@ def advise(
 
     def list_buffers(trace: LiveTrace) -> None:
         with suppress(Refused, Lost, *MISFITS):
-            found = buffer_list.listed(ready.session.query, ready.pid)
+            found = frames.listed_buffers(ready.session.query, ready.pid)
             if not isinstance(found, NotTold):
                 trace.name_frames(found)
 
     attachments = Attachments(
-        ready.planned, ready.plans, tracing,
+        ready.planned, ready.plans,
         max_cores=ready.asked.max_cores,
         pace=ready.pace,
         processors=Processors(ready.pid), stop=stop, shown=shown, clock=clock, before_full=before_full,

@@ -19,18 +19,17 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, ClassVar, Literal, Protocol
+from typing import IO, ClassVar, Literal
 
-from bufferlab import meminfo
-from bufferlab.engines.servers.look import Facts
+from bufferlab import procfs
 from bufferlab.engines.servers.memory_limit import groups_of
 from bufferlab.errors import BufferlabError, EnvironmentLackingError
-from bufferlab.live import constants
+from bufferlab.execute.progress import Progress, SweepStatus
+from bufferlab.live import constants, live_trace
 from bufferlab.live.doubts import BROKEN
 from bufferlab.live.live_trace import LivePlan, LiveTrace, Recorded, Tier
-from bufferlab.live.look_time import LEAST_MISSES_S, Pace
 from bufferlab.live.observation import Stop
-from bufferlab.live.tiers import Processors, Second, Stage
+from bufferlab.live.tiers import LEAST_MISSES_S, Pace, Processors, Second, Stage
 from bufferlab.live.window import LookWindow, SampledRow, ServerEvent
 
 _FILES = {1: ("memory.limit_in_bytes", "memory.usage_in_bytes"), 2: ("memory.max", "memory.current")}
@@ -55,7 +54,7 @@ def least(meminfo_file: Path, groups: Iterable[tuple[Literal[1, 2], Path]]) -> M
 
     `groups` has the version and folder of each cgroup.
     """
-    host_bytes = meminfo.available_bytes(meminfo_file)
+    host_bytes = procfs.available_bytes(meminfo_file)
     found = [] if host_bytes is None else [MemoryLeft(host_bytes, "host")]
     for version, folder in groups:
         limit, used = _FILES[version]
@@ -81,32 +80,6 @@ _UNEVEN_S = 0.3
 """A row's processor time is ignored if the row's length and the time since the last row differ by more than this."""
 
 
-class Tracing(Protocol):
-    """The functions that attach a recorder to a running server (live_trace.py)."""
-
-    def plan(self, pid: int, facts: Facts, tier: Tier) -> LivePlan:
-        """Return the plan of a tier; attach nothing. Raises the errors of `live_trace.plan`."""
-
-    def attach(self, plan: LivePlan, spool: Path, *, events_per_s_max: float, limit_bytes: int) -> LiveTrace:
-        """Attach a recorder, and return the trace. Accesses go into the file `spool`, of at most `limit_bytes`.
-
-        Raises the errors of `live_trace.attach`.
-        """
-
-    def recorded(self, trace: LiveTrace, *, stopped: bool = False) -> Recorded:
-        """End a trace and return its record. Raises the errors of `live_trace.recorded`."""
-
-
-class Shown(Protocol):
-    """The progress display."""
-
-    def say(self, text: str) -> None:
-        """Show a line of text."""
-
-    def at(self, what: str, done: float, left_s: float) -> None:
-        """Show the stage, the completed fraction of the observation, and the seconds left."""
-
-
 @dataclass(frozen=True)
 class Attached:
     """One attachment: its record, and the rows of the seconds within it."""
@@ -129,14 +102,13 @@ class Attachments:
 
     planned: tuple[Stage, ...]
     plans: Mapping[Tier, LivePlan]
-    tracing: Tracing
     max_cores: float
     """The most processor cores that a tier may take from the server."""
     pace: Pace
     """The lengths of the stages, and the evictions after which `misses` ends."""
     processors: Processors | None
     stop: Stop
-    shown: Shown
+    shown: Progress
     clock: Callable[[], float]
     before_full: Callable[[], None] | None
     """A function that is called once, right before the first attachment of the tier `full`; None afterwards."""
@@ -188,7 +160,7 @@ class Attachments:
         left_s = self.pace.left_s(self.planned, place, now_s - (self._due_s - stage.seconds), evicted)
         spent_s = now_s - (self._begun_s or now_s)
         what = f"recording ({stage.tier})" if self._trace else "evaluating" if self.is_over else "nothing attached"
-        self.shown.at(what, spent_s / (spent_s + left_s), left_s)
+        self.shown.show(SweepStatus(what, 0, 0, "", spent_s / (spent_s + left_s), left_s))
 
     def event(self, event: ServerEvent) -> None:
         """Show an event of the server. If no answer is possible after it, detach and end the observation."""
@@ -260,7 +232,7 @@ class Attachments:
             plan = self.plans[tier]
             self._limit = max(1, int(1e6 * self.max_cores / plan.stop_us))
             self._file = _nameless()
-            self._trace = self.tracing.attach(
+            self._trace = live_trace.attach(
                 plan,
                 Path(f"/proc/self/fd/{self._file.fileno()}"),
                 events_per_s_max=self._limit,
@@ -284,7 +256,7 @@ class Attachments:
             what = f"the probes stopped other processes of the same binary too, {told['other_stops']:,} times"
             self.shown.say(f"{what} (process {others}): give that server a copy of the binary")
         try:
-            recorded = self.tracing.recorded(trace, stopped=self.stop.requested)
+            recorded = live_trace.recorded(trace, stopped=self.stop.requested)
         except BufferlabError as error:
             self.failed, self.is_over = error, True
             return

@@ -116,7 +116,7 @@ class SizeEstimate:
     None without `reads_per_s`, or if the server does not time reads.
     """
     writes_low_per_s: float | None = None
-    """The least and the most pages that a pool of this size writes a second (page_writes.py).
+    """The least and the most pages that a pool of this size writes a second (size_estimates.py).
 
     None if they are not known, or if the server does not count its writes.
     """

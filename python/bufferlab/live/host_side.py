@@ -20,8 +20,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from bufferlab.engines.servers.look import Facts, NotTold
-from bufferlab.mounts import mounts
-from bufferlab.proc_stat import processes, stat_fields
+from bufferlab.procfs import mounts, processes, stat_fields
 
 _POSTGRES = ("postgres", "postmaster")
 _PROGRAMS = ("mysqld", "mariadbd", *_POSTGRES)

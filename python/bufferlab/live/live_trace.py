@@ -16,7 +16,6 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Literal, Self, get_args
 
 import numpy as np
@@ -29,9 +28,9 @@ from bufferlab.engines.servers.builds import Flavour
 from bufferlab.engines.servers.look import Facts, NotTold
 from bufferlab.engines.servers.page_sites import PageSites
 from bufferlab.errors import EnvironmentLackingError, SpecError
-from bufferlab.live import frames, server_program
-from bufferlab.live.buffer_list import BufferList
-from bufferlab.proc_stat import stat_fields
+from bufferlab.live import frames
+from bufferlab.live.frames import BufferList
+from bufferlab.procfs import stat_fields
 from bufferlab.results.trace_words import hint_for, page_trace_words
 from bufferlab.versions import SERVERS
 
@@ -118,7 +117,7 @@ def plan(pid: int, facts: Facts, tier: Tier, proc: Path = Path("/proc")) -> Live
 def _of_sites(pid: int, flavour: Flavour, proc: Path) -> SitePlan:
     page_sites.require_processor()
     try:
-        found = server_program.of_process(proc / str(pid))
+        found = page_sites.program_of(proc / str(pid))
         binary, program, elsewhere = found.file, found.path, found.elsewhere
         sites = page_sites.known(registry.family(flavour).page_sites_table, binary, in_use=True)
     except PermissionError as error:
@@ -186,9 +185,7 @@ class LiveTrace:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._core.finish()
         self.spool.unlink(missing_ok=True)
 

@@ -12,7 +12,6 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import Any, Literal, Protocol, TypeVar
 
 from bufferlab.engines.servers.look import (
@@ -173,8 +172,8 @@ class Observation:
         try:
             self.facts = self._facts()
         except (Refused, Lost) as error:
-            raise _unseen(self.session, error) from error
-        self.window = LookWindow(partial(self._derive), self.clock())
+            raise unseen(self.session, error) from error
+        self.window = LookWindow(lambda grown: self.session.look.derive(grown, self.facts), self.clock())
 
     def run(self, seconds: float, stop: Stop, *, look_inside: bool = False, asks_data: bool = False) -> Seen:
         """Observe the server for `seconds` seconds, and return the samples.
@@ -191,7 +190,7 @@ class Observation:
             # This sample is discarded: its growth includes the work of the queries above.
             self._sample()
         except (Refused, Lost) as error:
-            raise _unseen(session, error) from error
+            raise unseen(session, error) from error
         self.window.begun_s = self.clock()
         is_lost = self._watch(seconds, stop)
         unpublished = Unpublished()
@@ -237,9 +236,6 @@ class Observation:
         self._pid = found = host_side.find(facts, session.peer)
         self._thread = None if isinstance(found, NotTold) else host_side.thread_of(facts, found)
         return facts
-
-    def _derive(self, grown: dict[str, int]) -> dict[str, float]:
-        return self.session.look.derive(grown, self.facts)
 
     def _connected(self) -> None:
         """After each connecting, record the server's identity and counters, and the processor time of its thread for
@@ -359,6 +355,7 @@ class Observation:
             self.sleep(min(left_s, _NAP_SECONDS))
 
 
-def _unseen(session: Session, error: Exception) -> EnvironmentLackingError:
+def unseen(session: Session, error: Exception) -> EnvironmentLackingError:
+    """Return the user's error for a server that refuses the first queries, or does not answer them."""
     hint = "ask again when it answers; docs/observe.md has the rights that the account needs"
     return EnvironmentLackingError(f"the server cannot be looked at: {error}", session.address.server, hint)

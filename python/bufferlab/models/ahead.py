@@ -10,10 +10,9 @@ import os
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
 from threading import Event
-from types import TracebackType
 from typing import Generic, TypeVar
 
-from bufferlab.meminfo import assumed_bytes
+from bufferlab.procfs import assumed_bytes
 from bufferlab.units import format_bytes
 
 Watch = Callable[[str, float], None]
@@ -73,9 +72,7 @@ class Ahead(Generic[Part, Result]):
     def __enter__(self) -> Ahead[Part, Result]:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._left.set()
         self._threads.shutdown(cancel_futures=True)
 

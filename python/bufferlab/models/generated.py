@@ -19,8 +19,15 @@ from bufferlab.knob import CONNECTIONS, Setting, Value
 from bufferlab.models import access_rules
 from bufferlab.models.access_rules import AccessRules
 from bufferlab.models.ahead import Watch
-from bufferlab.models.generated_counts import replayed, simulated, touches, warm_up
-from bufferlab.models.generated_doubts import part_simulated, uncalibrated, unfilled
+from bufferlab.models.generated_counts import (
+    part_simulated,
+    replayed,
+    simulated,
+    touches,
+    uncalibrated,
+    unfilled,
+    warm_up,
+)
 from bufferlab.models.managers.declaration import BufferManager, Pool, Server, Traced
 from bufferlab.models.managers.untraced import CLOCK_PER_S, UntracedWriting
 from bufferlab.models.predict import (
@@ -291,7 +298,7 @@ class Generated:
             {**_asked(name, {**settings, **own}, pool.frames, time), "if_exact": True}
             for own, time in pools_of(writing)
         ]
-        return [_yardstick(pool), *at_ends]
+        return [_asked(YARDSTICK, {}, pool.frames), *at_ends]
 
     def _verdicts(
         self, point: GridPoint, pool: Pool, run: GeneratedRun, played: Mapping[str, Any]
@@ -540,10 +547,6 @@ def _watching(watch: Watch, window: int) -> Callable[[int, int | None], None]:
 
 def _asked(model: str, settings: Mapping[str, Any], frames: int, time: float = 1.0) -> dict[str, Any]:
     return {"model": model, "settings": dict(settings), "frames": frames, "time": time}
-
-
-def _yardstick(pool: Pool) -> dict[str, Any]:
-    return _asked(YARDSTICK, {}, pool.frames)
 
 
 def _cap(experiment: Experiment, frames: int) -> int:

@@ -26,8 +26,7 @@ from bufferlab.models.managers.flushing import Flushing, Limit
 from bufferlab.models.source import RECORD_AGAIN, Source
 from bufferlab.models.writes import Writing, limits, written
 from bufferlab.plan import DataFacts, GridPoint, Plan, PlannedRun, make
-from bufferlab.results.page_traces import OtherPool, Prediction, Replayed, TracedRun, Verdict
-from bufferlab.results.predicted_writes import PredictedWrites
+from bufferlab.results.page_traces import OtherPool, PredictedWrites, Prediction, Replayed, TracedRun, Verdict
 from bufferlab.results.schema import WarmUp
 from bufferlab.results.store import PAGE_TRACE_FILE
 from bufferlab.spec import Experiment, Overrides, loads

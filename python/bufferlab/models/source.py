@@ -11,13 +11,12 @@ from typing import TypeGuard
 from bufferlab.engines import registry as engines
 from bufferlab.errors import DataFileError, SpecError
 from bufferlab.knob import Value
-from bufferlab.models.changes import changes_of
 from bufferlab.models.managers.declaration import Pool, Server, Traced
 from bufferlab.results.schema import Run, StoredSetting
 from bufferlab.results.store import SweepFolder
 from bufferlab.results.window import Window
 from bufferlab.traces import page_trace
-from bufferlab.traces.changed_pages import changes_in
+from bufferlab.traces.changed_pages import changes_in, changes_of
 from bufferlab.traces.page_trace import RunTrace
 
 RECORD_AGAIN = "record it again: bufferlab run ... --probe page-trace"

@@ -16,8 +16,7 @@ from bufferlab.models.managers.declaration import BufferManager, Traced
 from bufferlab.models.managers.flushing import Limit
 from bufferlab.models.managers.untraced import AgeWriting, LogWriting, UntracedWriting, uncalibrated
 from bufferlab.models.writes import end_at, few_checkpoints, redo_of_ends, too_wide
-from bufferlab.results.page_traces import GeneratedRun, Replayed
-from bufferlab.results.predicted_writes import PredictedWrites, WritesEnd
+from bufferlab.results.page_traces import GeneratedRun, PredictedWrites, Replayed, WritesEnd
 from bufferlab.spec import Experiment, Overrides
 from bufferlab.versions import SERVERS
 

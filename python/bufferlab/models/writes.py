@@ -14,9 +14,8 @@ from typing import Any
 from bufferlab.models.limits import FEW_READS, OWN_WRITES_LIMIT
 from bufferlab.models.managers.dirty_buffers import DirtyBuffers
 from bufferlab.models.managers.flushing import Flushing, Limit
-from bufferlab.models.managers.same_writes import SameWrites
-from bufferlab.results.page_traces import Replayed, TracedRun, Work
-from bufferlab.results.predicted_writes import WIDEST, PredictedWrites, WritesDoubt, WritesEnd
+from bufferlab.models.managers.sqlite import SameWrites
+from bufferlab.results.page_traces import WIDEST, PredictedWrites, Replayed, TracedRun, Work, WritesDoubt, WritesEnd
 
 Writing = Flushing | DirtyBuffers | SameWrites | str | None
 """How a traced run wrote pages, or the reason why that is unknown; None for a model without writes."""

@@ -23,8 +23,7 @@ from bufferlab.chapter.elements import (
 )
 from bufferlab.report.document import Note, Report, stamped
 from bufferlab.traces.curve import CurveStep, MissCurve, working_set
-from bufferlab.traces.page_trace import Accesses, MeasuredPool
-from bufferlab.traces.reading import TraceReading
+from bufferlab.traces.page_trace import Accesses, MeasuredPool, TraceReading
 from bufferlab.units import MIB, format_bytes, format_percent
 
 if TYPE_CHECKING:

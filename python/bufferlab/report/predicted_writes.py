@@ -15,8 +15,7 @@ from bufferlab.chapter.elements import Curve, Dot, Figure, PointsPlot, Series, T
 from bufferlab.chapter.points_figure import Axis, dot, points_data
 from bufferlab.registry import declared
 from bufferlab.results.metrics import WORK, Work
-from bufferlab.results.page_traces import Prediction, TracedRun
-from bufferlab.results.predicted_writes import PredictedWrites, WritesEnd
+from bufferlab.results.page_traces import PredictedWrites, Prediction, TracedRun, WritesEnd
 from bufferlab.stats.estimate import Estimate
 from bufferlab.units import format_bytes
 

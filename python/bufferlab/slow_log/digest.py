@@ -12,8 +12,22 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from bufferlab.slow_log import named_tables
-from bufferlab.slow_log.keywords import FIXED_AFTER, KEYWORDS, LITERAL_AFTER, RESERVED, SPACED, TYPES_WITH_SIZES
-from bufferlab.slow_log.tokens import FOLDED, Double, Hexadecimal, Token, UnreadableError, Value, name_of, tokens_of
+from bufferlab.slow_log.tokens import (
+    FIXED_AFTER,
+    FOLDED,
+    KEYWORDS,
+    LITERAL_AFTER,
+    RESERVED,
+    SPACED,
+    TYPES_WITH_SIZES,
+    Double,
+    Hexadecimal,
+    Token,
+    UnreadableError,
+    Value,
+    name_of,
+    tokens_of,
+)
 
 _MOST_PADDED = 512
 """The most values of an IN list that is padded. Padding gives lists of nearly the same length one form."""

@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from bufferlab.slow_log.keywords import BUILT_IN, KEYWORDS, RESERVED, SYSTEM_SCHEMAS, words
-from bufferlab.slow_log.tokens import Token, name_of
+from bufferlab.slow_log.tokens import BUILT_IN, KEYWORDS, RESERVED, SYSTEM_SCHEMAS, Token, name_of, words
 
 OF_THE_CLIENT = "of the client, which name no table"
 OF_ANOTHER_SCHEMA = "of another schema"

@@ -16,10 +16,9 @@ from typing import ClassVar, Literal
 
 from bufferlab.slow_log.digest import SqlStatement
 from bufferlab.slow_log.entries import LogEntry
-from bufferlab.slow_log.keywords import words
 from bufferlab.slow_log.named_tables import OF_SEVERAL_SCHEMAS
 from bufferlab.slow_log.statement_cache import StatementReader
-from bufferlab.slow_log.tokens import UnreadableError, Value
+from bufferlab.slow_log.tokens import UnreadableError, Value, words
 
 By = Literal["transaction", "statement"]
 

@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bufferlab.traces.numbering import in_files
-from bufferlab.traces.page_trace import Accesses, number_of
-from bufferlab.traces.reading import TraceReading
+from bufferlab.traces.page_trace import Accesses, TraceReading, number_of
 from bufferlab.traces.unpacked import most_accesses, too_many
 
 DEFAULT_PAGE_BYTES = 4096

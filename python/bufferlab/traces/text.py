@@ -33,8 +33,7 @@ from bufferlab.traces.layout import (
     is_constant,
 )
 from bufferlab.traces.options import WantedColumns
-from bufferlab.traces.page_trace import Accesses, number_of
-from bufferlab.traces.reading import TakenColumn, TraceReading
+from bufferlab.traces.page_trace import Accesses, TakenColumn, TraceReading, number_of
 from bufferlab.traces.requests import (
     DEFAULT_PAGE_BYTES,
     MOST_OFFSET_BYTES,

@@ -18,7 +18,7 @@ from stat import S_ISREG
 from typing import Any
 
 from bufferlab.errors import DataFileError, EnvironmentLackingError
-from bufferlab.meminfo import assumed_bytes
+from bufferlab.procfs import assumed_bytes
 from bufferlab.units import format_bytes
 
 #: A file may have at most 1/8 of the free memory's bytes: polars needs several times a text's bytes for its columns.

@@ -7,12 +7,11 @@ from collections.abc import Iterator
 from dataclasses import replace
 from itertools import pairwise
 
-from bufferlab.audit.evidence import AuditFinding, Case, CounterRates, Judges, RunEvidence
+from bufferlab.audit.evidence import AuditFinding, Case, CounterRates, Judges, RunEvidence, ordered_dumps, timed_dumps
 from bufferlab.audit.parsers.blkparse import BlockTraceText
 from bufferlab.audit.parsers.captions import Place
 from bufferlab.audit.parsers.innodb_status import StatusDump
 from bufferlab.audit.parsers.tables import Number, ResultRow, ResultTable
-from bufferlab.audit.printout_order import ordered_dumps, timed_dumps
 
 _RATES = ("reads_per_s", "creates_per_s", "writes_per_s")
 

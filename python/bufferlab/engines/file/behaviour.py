@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bufferlab import meminfo
+from bufferlab import procfs
 from bufferlab.engines import direct_io, host_settings
 from bufferlab.engines.behaviour import Behaviour, EngineFailure, Found, HostCheck, NativeKnobs, OnEvent
 from bufferlab.engines.file import loop_device
@@ -236,7 +236,7 @@ def _loop(knobs: NativeKnobs) -> HostCheck:
     need_bytes = _asked_bytes(knobs) or OWN_BYTES
     if knobs["device"] == "tmpfs_loop" and knobs["path"] != OWN:
         need_bytes = _range_bytes(Path(str(knobs["path"])), _asked_bytes(knobs))
-    has_bytes = meminfo.available_bytes() or 0
+    has_bytes = procfs.available_bytes() or 0
     if knobs["device"] == "tmpfs_loop" and need_bytes > has_bytes:
         what = (
             f"{asked}: a copy of {format_bytes(need_bytes)} in memory, of which {format_bytes(has_bytes)} are available"

@@ -17,7 +17,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from bufferlab import meminfo
+from bufferlab import procfs
 from bufferlab.errors import EnvironmentLackingError
 from bufferlab.units import format_bytes
 
@@ -65,7 +65,7 @@ def over_memory(path: Path, size_bytes: int) -> Iterator[AttachedLoop]:
 
     Raises EnvironmentLackingError as `over` does, and if there is not enough memory for the copy plus _SPARE_BYTES.
     """
-    available_bytes = meminfo.available_bytes() or 0
+    available_bytes = procfs.available_bytes() or 0
     if available_bytes < size_bytes + _SPARE_BYTES:
         raise EnvironmentLackingError(
             f"a copy of {format_bytes(size_bytes)} in memory needs {format_bytes(size_bytes + _SPARE_BYTES)}; "

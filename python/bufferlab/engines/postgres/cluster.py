@@ -28,7 +28,7 @@ from bufferlab.engines.servers.private_server import make_data, make_home
 from bufferlab.engines.servers.signs_of_life import OnWait
 from bufferlab.engines.servers.user import give, write_for
 from bufferlab.knob import Values
-from bufferlab.proc_stat import processes
+from bufferlab.procfs import processes
 
 _UNKNOWN = re.compile(r'unrecognized configuration parameter "([^"]*)"')
 _INVALID = re.compile(r"LOG:\s+(?:[0-9:., -]*)(invalid value for parameter .*|.* is outside the valid range .*)")

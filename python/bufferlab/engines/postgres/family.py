@@ -6,7 +6,7 @@ import signal
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from bufferlab.engines import direct_io
 from bufferlab.engines.behaviour import EngineFailure, HostCheck, NativeKnobs
@@ -32,9 +32,6 @@ from bufferlab.engines.servers.data_folder import DATABASE, Identity
 from bufferlab.engines.servers.existing.address import Address
 from bufferlab.engines.servers.family import Family, Work, free_quarter
 from bufferlab.units import GIB, MIB
-
-if TYPE_CHECKING:
-    pass
 
 _BESIDE_POOL_BYTES = 8 * MIB
 """The memory that a server needs in addition to its pool and connections: other shared memory and its processes."""

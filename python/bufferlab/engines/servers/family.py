@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, cast
 
-from bufferlab import meminfo
+from bufferlab import procfs
 from bufferlab.engines.behaviour import EngineFailure, HostCheck, NativeKnobs, OwnedPages
 from bufferlab.engines.declaration import EngineDeclaration
 from bufferlab.engines.servers.builds import Build, Flavour
@@ -120,7 +120,7 @@ class Family(ABC):
     @property
     def flavour(self) -> Flavour:
         """Return the flavour of the family's servers; the engine has the same name."""
-        return cast(Flavour, self.declaration.name)
+        return cast("Flavour", self.declaration.name)
 
     @property
     def page_sites_table(self) -> Path:
@@ -335,5 +335,5 @@ def free_quarter(at_most_bytes: int, unit_bytes: int, at_least_bytes: int) -> in
 
     It is rounded down to whole units, unless the lower bound applies.
     """
-    available = meminfo.available_bytes() or 0
+    available = procfs.available_bytes() or 0
     return max(at_least_bytes, min(at_most_bytes, available // 4) // unit_bytes * unit_bytes)

@@ -17,7 +17,6 @@ from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 from typing import Literal
 
 from bufferlab.engines.behaviour import HostCheck
@@ -25,8 +24,7 @@ from bufferlab.engines.memory_limit_knob import NAME, OFF, POOL
 from bufferlab.engines.servers.child_process import can_join
 from bufferlab.errors import BufferlabError, EnvironmentLackingError
 from bufferlab.knob import Values
-from bufferlab.mounts import mounts
-from bufferlab.proc_stat import stat_fields
+from bufferlab.procfs import mounts, stat_fields
 from bufferlab.units import format_bytes
 
 _PREFIX = "bufferlab-"
@@ -100,9 +98,7 @@ class MemoryLimit:
             ) from error
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if self._group is not None:
             _remove(self._group)
 

@@ -7,6 +7,13 @@ them.
 A family's page_sites.toml lists builds by the SHA-256 of their executable segments, so that a name or a version cannot
 mislead. `bufferlab learn` adds builds on this host (learnt.py). A build that neither of them lists cannot be traced: a
 probe at a wrong place would break the server.
+
+`program_of` finds the program of a process: the file that it runs, even if its path leads to another file by now.
+
+The kernel names the file in /proc/PID/exe (proc_pid_exe(5)). If a dynamic loader started the process, the file is the
+one whose code is mapped. A process may see another file system than bufferlab, as in a container. A service of systemd
+has its own mount namespace, but may see the same files as bufferlab (systemd.exec(5), PrivateTmp). So folders are
+compared, not namespaces.
 """
 
 from __future__ import annotations
@@ -31,7 +38,7 @@ from bufferlab.engines.servers.builds import Build, Flavour
 from bufferlab.engines.servers.child_process import LOADER, Preload
 from bufferlab.engines.servers.signs_of_life import signs_of_life
 from bufferlab.errors import BufferlabError, EnvironmentLackingError, Failure, SpecError
-from bufferlab.proc_stat import processes
+from bufferlab.procfs import processes
 from bufferlab.results.trace_words import page_trace_words
 
 T = TypeVar("T")
@@ -322,3 +329,59 @@ def _digest(binary: Path, changed_ns: int) -> str:
             file.seek(offset)
             digest.update(file.read(length))
     return digest.hexdigest()
+
+
+PROGRAMS = ("mysqld", "mariadbd", "postgres")
+"""The names of servers' programs."""
+_DELETED = " (deleted)"
+
+
+@dataclass(frozen=True)
+class ServerProgram:
+    """The program of a server's process."""
+
+    file: Path
+    """The path by which the kernel finds it, even in a container or after its file was replaced."""
+    path: str
+    """Its path, as the process sees it."""
+    elsewhere: bool
+    """Whether the process sees other files at this path than bufferlab does, because it is in a container or a
+    chroot."""
+
+    @property
+    def is_replaced(self) -> bool:
+        """Return whether its path now leads to another file, or to none."""
+        return _place(Path(self.path)) != _place(self.file)
+
+
+def program_of(process: Path) -> ServerProgram:
+    """Return the program of a process, which need not be a server; `process` is its folder in /proc.
+
+    Raises PermissionError for a process that this user may not examine, and FileNotFoundError for one that has ended.
+    """
+    exe = process / "exe"
+    if is_loader(exe):
+        for code in mapped_code(process):
+            path = code.path.removesuffix(_DELETED)
+            if Path(path).name in PROGRAMS:
+                # If the path leads to another file by now, root can still open the mapped file (proc_pid_map_files(5)).
+                replaced = process / "map_files" / code.addresses
+                file = Path(f"{process}/root{path}") if path == code.path else replaced
+                return ServerProgram(file, path, _elsewhere(process, path))
+    path = os.readlink(exe).removesuffix(_DELETED)
+    return ServerProgram(exe, path, _elsewhere(process, path))
+
+
+def _elsewhere(process: Path, path: str) -> bool:
+    root = (process / "root").stat()
+    folder = Path(path).parent
+    is_ours = os.path.samestat(root, Path("/").stat())
+    return not is_ours or _place(Path(f"{process}/root{folder}")) != _place(folder)
+
+
+def _place(path: Path) -> tuple[int, int] | None:
+    """Return the device and the inode of a file; None if this user finds no file there."""
+    with suppress(FileNotFoundError, NotADirectoryError, PermissionError):
+        found = path.stat()
+        return found.st_dev, found.st_ino
+    return None

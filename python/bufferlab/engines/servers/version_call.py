@@ -20,7 +20,7 @@ from pathlib import Path
 from bufferlab.engines.servers.child_process import MissingLibraryError, environment, loaded, missing_library
 from bufferlab.engines.servers.user import require_runnable, server_user
 from bufferlab.errors import EnvironmentLackingError
-from bufferlab.proc_stat import processes, stat_fields
+from bufferlab.procfs import processes, stat_fields
 
 _SECONDS = 10.0
 _NAP_SECONDS = 0.02

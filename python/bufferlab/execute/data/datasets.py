@@ -7,7 +7,6 @@ loaded again. copy_method.py makes the copies for runs.
 
 from __future__ import annotations
 
-import fcntl
 import json
 import logging
 import os
@@ -15,7 +14,7 @@ import secrets
 import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -25,7 +24,7 @@ from bufferlab import marked
 from bufferlab.engines import registry as engines
 from bufferlab.engines.behaviour import Behaviour
 from bufferlab.engines.declaration import EngineDeclaration
-from bufferlab.errors import DataFileError, EnvironmentLackingError, Failure, Problem, RunFailed
+from bufferlab.errors import DataFileError, EnvironmentLackingError, Problem, RunFailed
 from bufferlab.execute.data.leftovers import loaders_kept_out
 from bufferlab.execute.data.trees import Fingerprint, difference, fingerprint, fsync, make_durable, protect, size_of
 from bufferlab.execute.host.reachable import open_way, servers_owner
@@ -37,11 +36,10 @@ from bufferlab.execute.run.jobs import (
     load_job,
     load_version,
     load_workload,
-    shape_job,
     stored_conditions,
     violations,
 )
-from bufferlab.execute.run.supervise import Event, Outcome, supervise
+from bufferlab.execute.run.supervise import Event, Worker
 from bufferlab.execute.stop import StopRequest
 from bufferlab.plan import DataKnobs
 from bufferlab.results.keys import data_key
@@ -293,24 +291,18 @@ class Datasets:
             if event.get("event") == "progress" and event.get("total"):
                 self.on_load(event["done"] / event["total"])
 
-        outcome = self._worker("load", job, log_file, on_event)
-        if outcome.failure is not None:
-            self._fail("the load of the database failed", outcome.failure, database.parent)
+        loaded = self._done("load", job, log_file, "the load of the database failed", on_event)
         # A cancelled load may still return, but its data are incomplete.
         self._stop.check()
-        assert outcome.result is not None
-        return outcome.result
+        return loaded
 
     def _shape(self, database: Path, log_file: Path) -> dict[str, Any] | None:
         """Return the database's trees, counted by a worker that reads every page; None if the engine cannot count them.
 
         Raises RunFailed or EnvironmentLackingError if the worker fails.
         """
-        outcome = self._worker("shape", shape_job(database), log_file, lambda event: None)
-        if outcome.failure is not None:
-            self._fail("the trees of the loaded database cannot be read", outcome.failure, database.parent)
-        assert outcome.result is not None
-        shape: dict[str, Any] | None = outcome.result["shape"]
+        what = "the trees of the loaded database cannot be read"
+        shape: dict[str, Any] | None = self._done("shape", {"database": str(database)}, log_file, what)["shape"]
         return shape
 
     def _check(self, database: Path, data: DataKnobs, log_file: Path) -> dict[str, Any]:
@@ -319,11 +311,8 @@ class Datasets:
         Raises RunFailed if one is violated, because no run may start from such a database, or if the check fails.
         """
         job = check_job(load_workload(self._workload, data), database, [])
-        outcome = self._worker("check", job, log_file, lambda event: None)
-        if outcome.failure is not None:
-            self._fail("the check of the loaded database failed", outcome.failure, database.parent)
-        assert outcome.result is not None
-        broken = violations(outcome.result)
+        result = self._done("check", job, log_file, "the check of the loaded database failed")
+        broken = violations(result)
         if broken:
             raise RunFailed(
                 f"the loaded database breaks the workload's own conditions: {broken}",
@@ -331,24 +320,29 @@ class Datasets:
                 "this is a fault of the loader or of the disk; nothing was kept",
                 kind="data",
             )
-        return stored_conditions(outcome.result).model_dump()
+        return stored_conditions(result).model_dump()
 
-    def _worker(self, kind: str, job: dict[str, Any], log_file: Path, on_event: Callable[[Event], None]) -> Outcome:
-        return supervise(
-            kind,
-            self._engine,
-            job,
-            log_file=log_file,
-            stop=self._stop,
-            silent_seconds=self._silent_seconds,
-            on_event=on_event,
-        )
+    def _done(
+        self,
+        kind: str,
+        job: dict[str, Any],
+        log_file: Path,
+        failed: str,
+        on_event: Callable[[Event], None] = lambda event: None,
+    ) -> dict[str, Any]:
+        """Have a worker do a job on a database; return its result.
 
-    def _fail(self, what: str, failure: Failure, folder: Path) -> None:
-        self._stop.check()
-        error = EnvironmentLackingError if failure.kind in ("full_disk", "environment") else RunFailed
-        where = failure.where or str(folder.parent)
-        raise error(f"{what}: {failure.what}", where, failure.hint, kind=failure.kind)
+        Raises RunFailed or EnvironmentLackingError, whose text begins with `failed`, if the worker fails.
+        """
+        with Worker(self._engine, log_file=log_file, stop=self._stop, silent_seconds=self._silent_seconds) as worker:
+            outcome = worker.do(kind, job, on_event)
+        if failure := outcome.failure:
+            self._stop.check()
+            error = EnvironmentLackingError if failure.kind in ("full_disk", "environment") else RunFailed
+            where = failure.where or str(Path(job["database"]).parent.parent)
+            raise error(f"{failed}: {failure.what}", where, failure.hint, kind=failure.kind)
+        assert outcome.result is not None
+        return outcome.result
 
     def _seal(
         self,
@@ -399,24 +393,19 @@ class Datasets:
 
         Entering removes the leftovers of killed loads of this database.
         """
-        descriptor = os.open(self._root / f"{key}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-        try:
-            said = False
-            while True:
-                try:
-                    fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                    break
-                except OSError:
-                    if not said:
-                        self._progress.say("another sweep is loading the same database; waiting for it")
-                        said = True
-                    self._stop.check()
-                    time.sleep(0.2)
+        said = False
+
+        def wait() -> None:
+            nonlocal said
+            if not said:
+                self._progress.say("another sweep is loading the same database; waiting for it")
+                said = True
+            self._stop.check()
+            time.sleep(0.2)
+
+        with loaders_kept_out(self._root, key, wait):
             marked.remove_leftovers(self._root, f"{marked.TEMPORARY}{key}-*")
             yield
-        finally:
-            with suppress(OSError):
-                os.close(descriptor)
 
 
 def _unchanged(dataset: Dataset) -> bool:

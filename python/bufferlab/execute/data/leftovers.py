@@ -6,12 +6,11 @@ the cache (a note) names its directories. The note of a killed sweep stays, and 
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import secrets
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -158,15 +157,15 @@ def _loaders_kept_out(entry: Leftover) -> Iterator[bool]:
 
 
 @contextmanager
-def loaders_kept_out(data: Path, key: str) -> Iterator[bool]:
-    """Context manager that locks a key, so that no sweep verifies its database; yields False if a sweep does."""
+def loaders_kept_out(data: Path, key: str, wait: Callable[[], None] | None = None) -> Iterator[bool]:
+    """Context manager that locks a key, so that no sweep verifies its database; yields False if a sweep does.
+
+    With `wait`, it is called again and again until no sweep does.
+    """
     descriptor = os.open(data / f"{key}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:
-        alone = True
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            alone = False
+        while not (alone := marked.takes(descriptor)) and wait:
+            wait()
         yield alone
     finally:
         os.close(descriptor)

@@ -1,6 +1,6 @@
 """Does the blocks of a sweep on a cluster: gives each idle node a block, reads reports, and retries failed blocks.
 
-It does not use Ray directly: it calls a `Cluster`. It runs in the courier process, whose parent shows the reports.
+It uses Ray only through `RayCluster`. It runs in the courier process, whose parent shows the reports.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from bufferlab.errors import DataFileError, EnvironmentLackingError, Failure, Problem, SpecError
-from bufferlab.execute.fleet.cluster import Cluster, Over, Task
 from bufferlab.execute.fleet.gathering import Gathering
 from bufferlab.execute.fleet.parcels import Item
+from bufferlab.execute.fleet.ray_cluster import Over, RayCluster, Task
 from bufferlab.execute.fleet.receiver import Receiver
 from bufferlab.execute.fleet.rounds import Host, Node, Rounds
 from bufferlab.results.blocks import said
@@ -91,7 +91,7 @@ class _Facts:
 class Gather:
     """The work of one command: the blocks of a sweep on a cluster."""
 
-    cluster: Cluster
+    cluster: RayCluster
     gathering: Gathering
     versions: Mapping[str, str]
     """The versions of bufferlab and its core on this host."""

@@ -24,7 +24,7 @@ from bufferlab.execute.fleet import block
 from bufferlab.execute.fleet.parcels import POOLS_FILES, RUN_ID, SWEEP_FILES, Item, packed
 from bufferlab.execute.host import fingerprint, storage
 from bufferlab.execute.host.reachable import servers_owner
-from bufferlab.execute.run.supervise import Event, Outcome, supervise
+from bufferlab.execute.run.supervise import Event, supervise
 from bufferlab.execute.stop import StopRequest
 from bufferlab.results.files import read_json
 
@@ -214,7 +214,8 @@ class _BlockDone:
                 on_event=self._tell,
                 module=block.MODULE,
             )
-            failure = _failure(outcome)
+            # A block whose runs failed has finished all the same.
+            failure = outcome.failure.as_dict() if outcome.failure else None
         except OSError as error:
             failure = Failure(str(error), str(self.room), None, "io").as_dict()
         self._tell({"event": "end", "failure": failure})
@@ -226,11 +227,6 @@ def _bounded(told: Event) -> Event:
         name: value[:_MOST_TEXT] if isinstance(value, str) else _bounded(value) if isinstance(value, dict) else value
         for name, value in told.items()
     }
-
-
-def _failure(outcome: Outcome) -> dict[str, str | None] | None:
-    """Return why a block did not finish; None if it did, even if runs failed."""
-    return outcome.failure.as_dict() if outcome.failure is not None else None
 
 
 def _files(run: Path) -> list[str]:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bufferlab.execute.probes.block_trace_probe import BlockTraceAsked
-from bufferlab.execute.probes.planned_traces import NOTHING_SAID, TraceWish
+from bufferlab.execute.probes.page_trace_probe import NOTHING_SAID, TraceWish
 
 if TYPE_CHECKING:
     from bufferlab.execute.sweep import SweepOptions

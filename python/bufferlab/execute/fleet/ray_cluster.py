@@ -1,4 +1,4 @@
-"""A `Cluster` of Ray. Only this file imports Ray, in the courier's process, which may be killed at any time.
+"""The nodes of a Ray cluster. Only this file imports Ray, in the courier's process, which may be killed at any time.
 
 Ray only places tasks. A block is one task on all CPUs of one node, and Ray does not repeat it by itself. Each call has
 a time limit. Private names of Ray are not used.
@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from bufferlab.errors import EnvironmentLackingError, Problem
 from bufferlab.execute.fleet import node as node_side
-from bufferlab.execute.fleet.cluster import Over, Task
 from bufferlab.execute.fleet.parcels import Item
 from bufferlab.execute.fleet.rounds import Node
 
@@ -46,10 +46,22 @@ _KNOWN: dict[str, tuple[str, str | None]] = {
 """For each name of an error of Ray, the error in words and a hint; the most specific errors first."""
 
 
-class RayCluster:
-    """A `Cluster` of Ray. One per process: Ray keeps its connection in the module.
+Task = Any
+"""Ray's handle for the task in which a node does a block."""
 
-    Ray is imported only here: it is an optional dependency, and its import takes a second.
+
+@dataclass(frozen=True)
+class Over:
+    """The report that a task has ended. A task that ends without a problem has sent everything."""
+
+    problem: Problem | None = None
+
+
+class RayCluster:
+    """The nodes of a Ray cluster. One object per process: Ray keeps its connection in the module.
+
+    No call takes longer than its time limit, or than two minutes. Ray is imported only here: it is an optional
+    dependency, and its import takes a second.
     """
 
     def __init__(self, address: str) -> None:
@@ -109,12 +121,11 @@ class RayCluster:
         """Start the task that does a block on all CPUs of a node; return it."""
         more = {"num_returns": "streaming", "_generator_backpressure_num_objects": _AHEAD}
         task = self._on(node, node_side.do_block, node.cpus, **more)
-        begun: Task = task.remote(dict(order))
-        return begun
+        return task.remote(dict(order))
 
     def poll(self, tasks: Sequence[Task], seconds: float) -> list[tuple[Task, Item | Over]]:
         """Return the next item of each task that has one; wait for the first item, at most `seconds`."""
-        generators: list[Any] = list(tasks)
+        generators = list(tasks)
         if not generators:
             time.sleep(seconds)
             return []
@@ -129,8 +140,7 @@ class RayCluster:
 
     def cancel(self, task: Task, *, hard: bool) -> None:
         """Ask a task to end; with `hard`, have Ray kill its process on the node."""
-        generator: Any = task
-        self._ray.cancel(generator, force=hard, recursive=False)
+        self._ray.cancel(task, force=hard, recursive=False)
 
     def _on_each(self, nodes: Sequence[Node], function: Callable[..., Any], *arguments: Any) -> list[Any]:
         """Call a function on each node, even if its CPUs are busy. Return for each node the value, or a Problem."""

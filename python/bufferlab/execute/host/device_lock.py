@@ -9,7 +9,6 @@ The kernel releases the lock when its owner ends, for any reason. The lock file 
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import stat
@@ -21,6 +20,7 @@ from pathlib import Path
 
 from bufferlab.engines.native import native
 from bufferlab.errors import EnvironmentLackingError
+from bufferlab.marked import takes
 from bufferlab.units import format_duration
 
 _POLL_S = 0.2
@@ -60,7 +60,7 @@ def _locked(name: str, directory: Path, deadline: float, *, share: bool, patienc
     file = lock_directory() / f"device-{name.replace('/', '!')}.lock"
     descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:
-        has_it = _takes(descriptor)
+        has_it = takes(descriptor)
         if not has_it and not share:
             owner = os.pread(descriptor, 32, 0).decode("ascii", "replace").strip() or "unknown"
             if patience.seconds:
@@ -69,7 +69,7 @@ def _locked(name: str, directory: Path, deadline: float, *, share: bool, patienc
             while not has_it and time.monotonic() < deadline:
                 patience.check()
                 time.sleep(_POLL_S)
-                has_it = _takes(descriptor)
+                has_it = takes(descriptor)
             if not has_it:
                 waited = f", also after {format_duration(patience.seconds)}" if patience.seconds else ""
                 raise EnvironmentLackingError(
@@ -84,14 +84,6 @@ def _locked(name: str, directory: Path, deadline: float, *, share: bool, patienc
         yield
     finally:
         os.close(descriptor)
-
-
-def _takes(descriptor: int) -> bool:
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        return False
-    return True
 
 
 def device_names(directory: Path) -> list[str]:

@@ -1,8 +1,15 @@
-"""Restores host settings that a dead worker left changed. Sweeps, runs and `bufferlab doctor` call it."""
+"""Restores the host after killed runs: settings that they changed, and block trace instances in the kernel's tracefs.
+
+Sweeps, runs and `bufferlab doctor` call it.
+"""
 
 from __future__ import annotations
 
+import json
+from contextlib import suppress
+
 from bufferlab.engines import registry as engines
+from bufferlab.engines.native import native
 from bufferlab.errors import EnvironmentLackingError
 
 
@@ -19,3 +26,11 @@ def restore_host() -> list[str]:
             except EnvironmentLackingError:
                 continue
     return said
+
+
+def clean_tracefs() -> list[str]:
+    """Remove the tracefs instances of dead bufferlab processes; return their names."""
+    with suppress(EnvironmentLackingError):
+        names: list[str] = json.loads(native().tracefs_clean())
+        return names
+    return []

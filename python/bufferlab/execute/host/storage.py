@@ -5,7 +5,6 @@ An unusable directory is refused before any work. This file copies nothing (copy
 
 from __future__ import annotations
 
-import fcntl
 import os
 import secrets
 import shutil
@@ -17,7 +16,7 @@ from pathlib import Path
 from bufferlab import marked
 from bufferlab.errors import EnvironmentLackingError
 from bufferlab.execute.host.reachable import Owner, barrier, is_ours_alone, open_way, shared_root
-from bufferlab.mounts import mounts
+from bufferlab.procfs import mounts
 from bufferlab.units import format_bytes
 
 SCRATCH = ".bufferlab-work"
@@ -196,14 +195,10 @@ def _held(directory: Path, seconds: float, refused: EnvironmentLackingError) -> 
     """Context manager that locks a directory by flock. Raises `refused` if another process holds it for `seconds`."""
     descriptor, deadline = os.open(directory, os.O_RDONLY | os.O_DIRECTORY), time.monotonic() + seconds
     try:
-        while True:
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except BlockingIOError:
-                if time.monotonic() >= deadline:
-                    raise refused from None
-                time.sleep(0.05)
+        while not marked.takes(descriptor):
+            if time.monotonic() >= deadline:
+                raise refused
+            time.sleep(0.05)
         yield
     finally:
         os.close(descriptor)

@@ -1,25 +1,32 @@
 """Handles `--probe block-trace`: refuses early if tracing is impossible, requests the trace from the core, stores it.
 
-A trace that lost events is marked as failed and has no table. Its run is kept.
+A trace that lost events is marked as failed and has no table. Its run is kept. The core's records (`Event::record` in
+crates/bufferlab-probe) become block-trace.parquet.
 """
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
 
 from bufferlab.engines import registry as engines
 from bufferlab.engines.native import ask_host, failure_of_core, native
 from bufferlab.errors import Failure, SpecError
-from bufferlab.execute.host import tracefs_clean
+from bufferlab.execute.host.restore_host import clean_tracefs
 from bufferlab.execute.probes.command_line_probe import EndedRun
-from bufferlab.results.schema import BlockTrace
+from bufferlab.results.schema import BLOCK_TRACE_COLUMNS, BlockTrace
 from bufferlab.results.store import BLOCK_TRACE_FILE, write_block_trace
 from bufferlab.units import MIB, format_bytes
+
+if TYPE_CHECKING:
+    import polars as pl
+
 
 DEFAULT_BUFFER_BYTES = 8 * MIB
 """The kernel's buffer for each processor: it holds a tenth of a second at 400,000 requests per second and processor."""
@@ -96,7 +103,7 @@ def keep(asked: BlockTraceAsked, result: Mapping[str, Any] | None, home: Path) -
     """
     told = result["recorded"].get(asked.name) if result else None
     if told is None:
-        tracefs_clean.clean()  # The worker died: remove its tracefs instance now, not at the next start.
+        clean_tracefs()  # The worker died: remove its tracefs instance now, not at the next start.
         return _failed({}, "the run ended before the trace did", "repeat the run"), None
     stored = _stored(told)
     problem = _problem(asked, told)
@@ -112,8 +119,6 @@ def keep(asked: BlockTraceAsked, result: Mapping[str, Any] | None, home: Path) -
     if decoded["events_read"] != told["events_read"]:
         reason = f"the kernel handed over {told['events_read']:,} events, and {decoded['events_read']:,} were found"
         return _failed(stored, reason, "please report this with the kernel's version"), None
-    from bufferlab.execute.probes.block_trace_table import frames
-
     write_block_trace(out, frames(records, told["window_start_ns"]))
     records.unlink()
     return BlockTrace(**stored, status="ok"), out
@@ -158,3 +163,79 @@ def _problem(asked: BlockTraceAsked, told: Mapping[str, Any]) -> tuple[str, str 
         f" {counted}",
         f"repeat with a larger buffer: --trace-buffer {larger}",
     )
+
+
+_CHUNK_EVENTS = 500_000
+_RECORD = np.dtype(
+    [
+        ("t_ns", "<u8"),
+        ("sector", "<u8"),
+        ("other_sector", "<u8"),
+        ("device", "<u4"),
+        ("from_device", "<u4"),
+        ("sectors", "<u4"),
+        ("requests", "<u4"),
+        ("pid", "<i4"),
+        ("error", "<i4"),
+        ("cpu", "<u2"),
+        ("action", "u1"),
+        ("unused", "u1"),
+        ("flags", "S10"),
+        ("unused_too", "S2"),
+        ("comm", "S16"),
+    ]
+)
+
+
+def frames(records: Path, start_ns: int) -> Iterator[pl.DataFrame]:
+    """Yield the records of a decoded trace as rows of block-trace.parquet, at most 500,000 at a time.
+
+    Times count from `start_ns`, the start of the measured window.
+    """
+    with records.open("rb") as file:
+        while len(chunk := np.fromfile(file, dtype=_RECORD, count=_CHUNK_EVENTS)):
+            yield _frame(chunk, start_ns)
+
+
+def _frame(chunk: np.ndarray[Any, Any], start_ns: int) -> pl.DataFrame:
+    import polars as pl
+
+    def numbers(name: str) -> pl.Series:
+        values = chunk[name]
+        return pl.Series(name, values.astype(np.int64) if values.dtype.kind == "u" else values)
+
+    def words(name: str) -> pl.Series:
+        """Return a column of many rows with few distinct texts. Each distinct text is decoded only once."""
+        texts, places = np.unique(chunk[name], return_inverse=True)
+        return pl.Series(name, [text.decode("utf-8", "replace") or None for text in texts], dtype=pl.String)[places]
+
+    def devices(name: str) -> pl.Series:
+        found, places = np.unique(chunk[name], return_inverse=True)
+        texts = [f"{number >> 20}:{number & 0xFFFFF}" for number in found.tolist()]
+        return pl.Series(name, texts, dtype=pl.String)[places]
+
+    action = pl.Series("action", [chr(code) for code in range(128)])[chunk["action"].astype(np.int64) & 127]
+    is_plug, is_remap = action.is_in(["P", "U"]), action == "A"
+
+    def where(mask: pl.Series, series: pl.Series) -> pl.Series:
+        return series.to_frame().select(pl.when(mask).then(pl.col(series.name))).to_series()
+
+    columns = {
+        "t_ns": pl.Series(chunk["t_ns"].astype(np.int64) - start_ns),
+        "cpu": numbers("cpu"),
+        "action": action,
+        "device": devices("device"),
+        # A flush has no sector: the kernel reports the largest 64-bit number, which is -1 here and becomes 0.
+        "sector": where(~is_plug, numbers("sector").clip(0)),
+        "sectors": where(~is_plug & (action != "X"), numbers("sectors")),
+        "flags": words("flags"),
+        "pid": numbers("pid"),
+        "comm": words("comm"),
+        "error": where(action == "C", numbers("error")),
+        "requests": where(action == "U", numbers("requests")),
+        "from_device": where(is_remap, devices("from_device")),
+        "from_sector": where(is_remap, numbers("other_sector")),
+        "split_sector": where(action == "X", numbers("other_sector")),
+    }
+    types = {"i64": pl.Int64, "i32": pl.Int32, "str": pl.String}
+    return pl.DataFrame([series.alias(name).cast(types[BLOCK_TRACE_COLUMNS[name]]) for name, series in columns.items()])

@@ -22,13 +22,15 @@ from bufferlab.execute.data.copy_method import Method, restore
 from bufferlab.execute.data.datasets import Dataset, database_name
 from bufferlab.execute.host.reachable import Owner, open_way
 from bufferlab.execute.host.restore_host import restore_host
-from bufferlab.execute.probes.command_line_probe import AskedProbe, EndedRun
+from bufferlab.execute.probes.block_trace_probe import BlockTraceAsked
+from bufferlab.execute.probes.command_line_probe import EndedRun
+from bufferlab.execute.probes.page_trace_probe import PageTraceAsked
 from bufferlab.execute.rates import KnownRates
-from bufferlab.execute.run.backend import FilledRun, OnStage
 from bufferlab.execute.run.jobs import check_job, run_job, run_workload, stored_conditions, violations
 from bufferlab.execute.run.run_checks import check_run, fatal, started_with
 from bufferlab.execute.run.supervise import Event, Worker
 from bufferlab.execute.stop import StopRequest
+from bufferlab.execute.sweep_runs import FilledRun, OnStage
 from bufferlab.plan import GridPoint, PlannedRun, settle_transactions, stored_workload
 from bufferlab.plan.estimate import window_seconds
 from bufferlab.results.schema import Database, Measured, PhaseDone, Run, Shape, StoredSetting, WarmUp
@@ -42,6 +44,9 @@ _SERVER = "server"
 _ESTIMATED_APART = {"preparing", COPYING, WARMING_UP, "checking"}
 """The stages, other than windows, for which the estimate has separate times."""
 _STAGES = {"warm_up": WARMING_UP, "measure": MEASURING, "closing": "closing"}
+
+AskedProbe = PageTraceAsked | BlockTraceAsked
+"""A probe for which the user asks on the command line, in addition to those that every run has."""
 
 
 @dataclass

@@ -120,11 +120,6 @@ def check_job(
     return {**told, "is_last": is_last}
 
 
-def shape_job(database: Path) -> Job:
-    """Return the job that reads the trees of a closed database."""
-    return {"database": str(database)}
-
-
 def _phase(phase: Phase, point: GridPoint, seed: int) -> Job:
     return {
         "name": phase.name,

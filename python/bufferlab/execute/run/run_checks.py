@@ -14,8 +14,8 @@ from bufferlab.execute.data.copy_method import Method
 from bufferlab.execute.data.datasets import Dataset
 from bufferlab.plan import GridPoint
 from bufferlab.results.check_parts import FOREIGN_SERVER
+from bufferlab.results.gaps import standstill, standstill_seconds
 from bufferlab.results.schema import IntegrityRow, Measured, PhaseDone, Run, StoredSetting, WarmUp
-from bufferlab.results.standstill import limit_seconds, standstill
 from bufferlab.results.window import MEASURE
 from bufferlab.spec import Experiment
 from bufferlab.spec.experiment import AskedWarmUp
@@ -203,7 +203,7 @@ def _ran_through(
                 f"{name} lasted {seconds:.1f} s where {asked_s:g} s were asked for, and its longest transaction "
                 f"{longest_s:.1f} s: the worker, the server or the host stood still"
             )
-    limit = f"no more than {limit_seconds(interval_s):g} s between two signs of life"
+    limit = f"no more than {standstill_seconds(interval_s):g} s between two signs of life"
     return _row(_RAN_THROUGH, not wrong, "; ".join(wrong) or limit)
 
 

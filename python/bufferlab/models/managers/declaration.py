@@ -18,7 +18,7 @@ from bufferlab.results.page_traces import PagesOfObject, Verdict
 from bufferlab.results.window import Window
 
 if TYPE_CHECKING:
-    from bufferlab.models.changes import Changes
+    from bufferlab.traces.changed_pages import Changes
 
 Settings = Mapping[str, Any]
 """The settings of a model in the form that the Rust core takes."""

@@ -45,7 +45,7 @@ def _resolve_share(name: str, ratio: Decimal, parameters: Parameters, at: PoolAn
     model."""
     from bufferlab.theory.hot_rows import EDGE_ROWS, Layout, predicted_knee
 
-    rows, layout = int(parameters["rows"]), cast(Layout, parameters["layout"])
+    rows, layout = int(parameters["rows"]), cast("Layout", parameters["layout"])
     shape = at.shape or _estimate_shape(parameters, at.page_size_bytes)
     tree = {**next(tree for tree in shape["trees"] if tree["name"] == _TABLE), EDGE_ROWS: at.edge_rows}
     knee = predicted_knee(tree, rows, at.frames, layout)

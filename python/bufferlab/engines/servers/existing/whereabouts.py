@@ -7,7 +7,6 @@ identify its family.
 from __future__ import annotations
 
 import socket
-import socket as sockets
 from contextlib import suppress
 
 from bufferlab.engines.servers.existing.address import Address, Form
@@ -53,7 +52,7 @@ def may_be_here(address: Address) -> bool:
     if address.socket:
         return True
     try:
-        found = sockets.getaddrinfo(address.host, address.port, type=sockets.SOCK_DGRAM)
+        found = socket.getaddrinfo(address.host, address.port, type=socket.SOCK_DGRAM)
     except OSError:
         return True
     return any(_is_ours(family, place) for family, _, _, _, place in found)
@@ -61,7 +60,7 @@ def may_be_here(address: Address) -> bool:
 
 def _is_ours(family: int, place: tuple[object, ...]) -> bool:
     """Return whether an interface of this host has the address: only then can a socket be bound to it."""
-    with suppress(OSError), sockets.socket(family, sockets.SOCK_DGRAM) as probe:
+    with suppress(OSError), socket.socket(family, socket.SOCK_DGRAM) as probe:
         probe.bind((place[0], 0, *place[2:]))
         return True
     return False

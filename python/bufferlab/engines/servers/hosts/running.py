@@ -25,7 +25,6 @@ from bufferlab.engines.servers.client import FAILURES
 from bufferlab.engines.servers.existing import address as addresses
 from bufferlab.engines.servers.existing import passwords, whereabouts
 from bufferlab.engines.servers.existing.address import ANSWER_SECONDS, LOOK_LASTS_SECONDS, LOOK_SECONDS, Address
-from bufferlab.engines.servers.existing.mark import SchemaMark, made_by, require_as_loaded
 from bufferlab.engines.servers.family import Family, ReadBack
 from bufferlab.engines.servers.hosts import preflight
 from bufferlab.engines.servers.hosts.preflight import (
@@ -39,6 +38,7 @@ from bufferlab.engines.servers.hosts.preflight import (
     require_no_program,
 )
 from bufferlab.engines.servers.look import MISFITS, NOT_A_SERVER, NOT_UNDERSTOOD
+from bufferlab.engines.servers.run import SchemaMark, made_by, require_as_loaded
 from bufferlab.engines.servers.signs_of_life import OnWait, patience, signs_of_life
 from bufferlab.errors import DataFileError, EnvironmentLackingError
 from bufferlab.knob import Values
