@@ -127,8 +127,8 @@ def test_an_unknown_engine_and_what_is_no_table_are_refused() -> None:
 
 
 def test_an_engine_the_experiment_has_no_tables_for_is_told_what_belongs_to_whom() -> None:
-    text = TOML[: TOML.index("[engines.innodb]")]
-    said = refused(text, engine="mysql")
+    text = TOML[: TOML.index("[engines.innodb]")].replace('engine = "sqlite"', 'engine = "mysql"')
+    said = refused(text)
     assert "io_mode is a setting of engine sqlite" in said
     assert "; a setting of one engine alone stands in [engines.NAME]" in said
 
@@ -257,3 +257,25 @@ def test_a_script_in_place_of_an_experiment_runs_on_every_engine(engine: str, tm
         experiment = spec.load(name, Overrides(engine=engine))
         assert experiment.engine == engine
         assert experiment.workload.script
+
+
+@pytest.mark.parametrize(
+    ("overrides", "wheres"),
+    [
+        (Overrides(engine="postgres"), ["both.toml:11 (knobs.io_mode)"]),
+        (Overrides(engine="postgres", set_knobs=(("odd", "1"),)), ["--set odd=1", "both.toml:11 (knobs.io_mode)"]),
+    ],
+)
+def test_a_file_that_is_not_for_the_chosen_engine_is_refused_once_and_flags_each(
+    overrides: Overrides, wheres: list[str]
+) -> None:
+    text = TOML.replace('page_size = "8k"', 'synchronous = "off"')
+    with pytest.raises(SpecError) as caught:
+        spec.loads(text, "both.toml", overrides)
+    assert [problem.where for problem in caught.value.problems] == wheres
+    last = caught.value.problems[-1]
+    assert last.what.startswith("this experiment is not for engine postgres: there is no setting")
+    assert last.what.endswith(", and 1 more")
+    assert last.hint == (
+        "choose --engine sqlite or mysql or mariadb, or write [engines.postgres] into a copy of the file"
+    )

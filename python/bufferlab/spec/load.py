@@ -93,7 +93,7 @@ def _experiment(
         engine = engines.declaration(engine_name)
         workload = on_its_data(merged, workloads.declaration(workload_name)) if workload_name else None
         judged = judge_settings(merged, engine, workload)
-        problems += judged.problems
+        problems += _of_other_engine(merged, tables, engine, judged.problems)
         if workload:
             problems += _without_server(merged, engine, workload)
             problems += _not_together(merged, engine, workload)
@@ -102,6 +102,27 @@ def _experiment(
     if overrides.profile:
         merged.document["profile"] = overrides.profile
     return _validate(merged, problems), problems
+
+
+def _of_other_engine(
+    merged: Merged, tables: dict[str, Any], engine: EngineDeclaration, problems: list[Problem]
+) -> list[Problem]:
+    """Return the problems. If the file is not for the flag's engine, one problem replaces those of the file's values.
+
+    Such a file's settings may be unknown to the engine, so that a user would read a line about each of them.
+    """
+    written = tables.get("engine")
+    meant = {written, *merged.sizes}
+    declared = [engines.declaration(name) for name in engines.names()]
+    families = {each.family for each in declared if each.family and each.name == written}
+    fitting = [each.name for each in declared if {each.name, each.family} & (meant | families)]
+    of_file = [problem for problem in problems if (problem.where or "").startswith(merged.file)]
+    if ("engine",) not in merged.flags or engine.name in fitting or not fitting or not of_file:
+        return problems
+    more = f", and {len(of_file) - 1} more" if len(of_file) > 1 else ""
+    what = f"this experiment is not for engine {engine.name}: {of_file[0].what}{more}"
+    hint = f"choose --engine {' or '.join(fitting)}, or write [engines.{engine.name}] into a copy of the file"
+    return [problem for problem in problems if problem not in of_file] + [Problem(what, of_file[0].where, hint)]
 
 
 def _of_other_profiles(
