@@ -15,6 +15,7 @@ pub mod security;
 pub mod session;
 pub mod set_up;
 pub mod storage_engine;
+pub(crate) mod stream;
 pub mod target;
 pub(crate) mod unix;
 
