@@ -2,7 +2,6 @@
 //! connections. The traits of [`session`] hold the differences between servers.
 
 pub mod bulk;
-pub mod datetime;
 pub mod encode;
 pub(crate) mod input;
 pub mod job;

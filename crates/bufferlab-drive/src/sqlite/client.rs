@@ -46,8 +46,8 @@ impl SqliteClient {
         for (at, (spec, sql)) in workload.specs.iter().zip(&workload.texts).enumerate() {
             let statement = match workload.rows {
                 RowUse::Kept => prepare(&spec.name, sql)?,
-                // SAFETY: the caller promises that the engine outlives the client.
                 RowUse::Counted => {
+                    // SAFETY: the caller promises that the engine outlives the client.
                     unsafe { Statement::prepare(handle, sql) }.map_err(|error| workload.refused(at, error.message))?
                 }
             };

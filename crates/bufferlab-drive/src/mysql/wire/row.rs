@@ -6,7 +6,7 @@ use std::io::Error;
 use bufferlab_workload::client::Value;
 
 use super::bytes::{Bytes, broken};
-use crate::server::datetime::DateTime;
+use bufferlab_workload::datetime::DateTime;
 
 /// The flag of a column with unsigned numbers (mysql's include/mysql_com.h).
 const UNSIGNED: u16 = 0x20;
