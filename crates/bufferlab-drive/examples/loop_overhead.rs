@@ -161,7 +161,7 @@ fn paced() -> Result<(), Box<dyn Error>> {
             us(0.5),
             us(0.99),
             us(1.0),
-            tally.late
+            tally.counts.late
         );
     }
     Ok(())

@@ -161,6 +161,55 @@ impl Statements {
         let texts = texts(file, text, catalogue)?;
         Ok(Statements { place: file.to_owned(), specs: catalogue.to_vec(), texts, rows: RowUse::Kept })
     }
+
+    /// Returns the failure of a script's statement that the engine does not prepare, with the engine's message.
+    pub fn refused(&self, at: usize, message: String) -> Failure {
+        let hint = "correct the statement, or create what it refers to in the script's setup section";
+        Failure::new(FailureKind::Usage, message, self.specs[at].name.to_string(), hint)
+    }
+
+    /// Checks the numbers of parameters and of columns of a prepared statement. `marks` are the engine's own words for
+    /// parameters.
+    ///
+    /// # Errors
+    /// When the numbers differ from the script's parameters, or from the workload's catalogue.
+    pub fn check(&self, at: usize, parameters: usize, columns: usize, marks: &str) -> Result<(), Failure> {
+        let spec = &self.specs[at];
+        if self.rows == RowUse::Counted {
+            return check_parameters(parameters, spec.parameters, &spec.name, marks);
+        }
+        if (parameters, columns) == (spec.parameters, spec.columns) {
+            return Ok(());
+        }
+        let what = format!(
+            "statement {} has {parameters} parameters and {columns} columns; the workload says {} and {}",
+            spec.name, spec.parameters, spec.columns
+        );
+        Err(Failure::new(FailureKind::Internal, what, &self.place, "please report this"))
+    }
+}
+
+/// Checks that a script gives a statement as many parameters as it has.
+///
+/// # Errors
+/// When the numbers differ. `marks` are the engine's own words for parameters.
+pub fn check_parameters(parameters: usize, given: usize, place: &str, marks: &str) -> Result<(), Failure> {
+    if parameters == given {
+        return Ok(());
+    }
+    let what = format!("this statement has {parameters} parameters, and the script gives it {given}");
+    let hint = format!("write every parameter as :name, not as {marks}, and set it with \\set");
+    Err(Failure::new(FailureKind::Usage, what, place, hint))
+}
+
+/// Returns a value as a literal of standard SQL.
+pub fn literal(value: Value<'_>) -> String {
+    match value {
+        Value::Null => "NULL".to_owned(),
+        Value::Int(int) => int.to_string(),
+        Value::Real(real) => format!("{real:?}"),
+        Value::Text(text) => format!("'{}'", text.replace('\'', "''")),
+    }
 }
 
 /// Splits a dialect's file into its sections, as pairs of name and text, in the order of the file.

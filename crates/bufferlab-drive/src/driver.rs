@@ -33,20 +33,8 @@ const CUT_WAIT_NS: u64 = 4_000_000;
 /// measured window.
 #[derive(Clone, Default)]
 pub struct Tally {
-    /// Transactions that the engine committed.
-    pub committed: u64,
-    /// Transactions that the engine rolled back because the workload asked for it.
-    pub rolled_back: u64,
-    /// Executions that the engine ended with the request to repeat the transaction, as after a deadlock.
-    pub retries: u64,
-    /// Rows that the engine returned, those of repeated executions included.
-    pub rows_returned: u64,
-    /// Open loop: arrivals taken off the schedule, executed or dropped.
-    pub arrivals: u64,
-    /// Open loop: arrivals that the driver began more than a millisecond after their intended start.
-    pub late: u64,
-    /// Open loop: arrivals that waited longer than the patience. The driver did not execute them.
-    pub dropped: u64,
+    /// The counts.
+    pub counts: Counts,
     /// Times from the beginning of a transaction to its end, retries included.
     pub service: Latency,
     /// Waits until a transaction begins: since the end of the terminal's previous transaction, in an open loop since
@@ -62,31 +50,12 @@ pub struct Tally {
 
 impl Tally {
     fn transactions(&self) -> u64 {
-        self.committed + self.rolled_back
-    }
-
-    /// Returns the counters in the form that samples have.
-    pub fn counts(&self) -> Counts {
-        Counts {
-            committed: self.committed,
-            rolled_back: self.rolled_back,
-            retries: self.retries,
-            rows_returned: self.rows_returned,
-            arrivals: self.arrivals,
-            late: self.late,
-            dropped: self.dropped,
-        }
+        self.counts.committed + self.counts.rolled_back
     }
 
     /// Adds another driver's tally of the same type.
     pub fn merge(&mut self, other: &Tally) {
-        self.committed += other.committed;
-        self.rolled_back += other.rolled_back;
-        self.retries += other.retries;
-        self.rows_returned += other.rows_returned;
-        self.arrivals += other.arrivals;
-        self.late += other.late;
-        self.dropped += other.dropped;
+        self.counts += other.counts;
         self.service.merge(&other.service);
         self.queue.merge(&other.queue);
         self.response.merge(&other.response);
@@ -209,7 +178,7 @@ impl<C: Client, K: Clock> Driver<C, K> {
 
     /// Returns the number of steps taken: transactions ended, and arrivals dropped.
     pub fn steps(&self) -> u64 {
-        self.tallies.iter().map(|tally| tally.transactions() + tally.dropped).sum()
+        self.tallies.iter().map(|tally| tally.transactions() + tally.counts.dropped).sum()
     }
 
     /// Returns true when the last transaction took so long that a time limit may have passed during it.
@@ -274,12 +243,12 @@ impl<C: Client, K: Clock> Driver<C, K> {
             let start_ns = start_ns.saturating_add(arrivals.take());
             let waited_ns = begun_ns.saturating_sub(start_ns);
             intended_ns = Some(start_ns);
-            tally.arrivals += 1;
+            tally.counts.arrivals += 1;
             if waited_ns > arrivals.patience_ns() {
-                tally.dropped += 1;
+                tally.counts.dropped += 1;
                 return Ok(());
             }
-            tally.late += u64::from(waited_ns > LATE_AFTER_NS);
+            tally.counts.late += u64::from(waited_ns > LATE_AFTER_NS);
         }
         let mut attempts = 0;
         let outcome = loop {
@@ -287,7 +256,7 @@ impl<C: Client, K: Clock> Driver<C, K> {
                 Ok(outcome) => break outcome,
                 Err(ClientError::Retry { .. }) if attempts < MAX_RETRIES => {
                     attempts += 1;
-                    tally.retries += 1;
+                    tally.counts.retries += 1;
                     self.client.rollback()?;
                 }
                 Err(error) => return Err(error),
@@ -295,10 +264,10 @@ impl<C: Client, K: Clock> Driver<C, K> {
         };
         let ended_ns = self.clock.now_ns();
         match outcome {
-            Outcome::Committed => tally.committed += 1,
-            Outcome::RolledBack => tally.rolled_back += 1,
+            Outcome::Committed => tally.counts.committed += 1,
+            Outcome::RolledBack => tally.counts.rolled_back += 1,
         }
-        tally.rows_returned += self.client.rows_returned() - rows_before;
+        tally.counts.rows_returned += self.client.rows_returned() - rows_before;
         self.last_service_ns = ended_ns - begun_ns;
         tally.service_interval.record(self.last_service_ns);
         let previous_ns = std::mem::replace(&mut self.ended_ns[planned.terminal], ended_ns);
@@ -337,7 +306,7 @@ impl<C: Client, K: Clock> Driver<C, K> {
     pub fn hand_over(&mut self, driver: usize, merged: &mut Merged) {
         for (transaction_type, tally) in self.tallies.iter_mut().enumerate() {
             let times = (&tally.service_interval, &tally.response_interval);
-            merged.take(driver, transaction_type, tally.counts(), times.0, times.1);
+            merged.take(driver, transaction_type, tally.counts, times.0, times.1);
             tally.end_interval();
         }
         merged.set_lag(driver, self.lag_ns());
@@ -486,10 +455,10 @@ mod tests {
     fn total(driver: &TestDriver) -> Tally {
         let mut total = Tally::default();
         for (_, tally) in driver.tallies() {
-            total.committed += tally.committed;
-            total.arrivals += tally.arrivals;
-            total.late += tally.late;
-            total.dropped += tally.dropped;
+            total.counts.committed += tally.counts.committed;
+            total.counts.arrivals += tally.counts.arrivals;
+            total.counts.late += tally.counts.late;
+            total.counts.dropped += tally.counts.dropped;
             total.service.merge(&tally.service);
             total.queue.merge(&tally.queue);
             total.response.merge(&tally.response);
@@ -502,7 +471,10 @@ mod tests {
         let mut driver = open(1000.0, Spacing::Constant, 10_000 * MS, None);
         play(&mut driver, 5_000);
         let total = total(&driver);
-        assert_eq!((total.arrivals, total.committed, total.late, total.dropped), (5_000, 5_000, 0, 0));
+        assert_eq!(
+            (total.counts.arrivals, total.counts.committed, total.counts.late, total.counts.dropped),
+            (5_000, 5_000, 0, 0)
+        );
         assert_eq!(total.queue.max_ns(), Some(0));
         assert_eq!((total.response.max_ns(), total.service.max_ns()), (Some(MS / 10), Some(MS / 10)));
         // The schedule's 5,000 gaps add up to exactly 5 s.
@@ -518,8 +490,8 @@ mod tests {
         // A transaction arrives every 1 ms, and after the stall the server serves a waiting one every 0.1 ms: the k-th
         // waits 1000 - 0.9 k ms.
         let waiting_over_1_ms = (1..2_000).filter(|k| 10_000 - 9 * k > 10).count() as u64;
-        assert_eq!(open.late, waiting_over_1_ms);
-        assert_eq!((open.dropped, open.committed), (0, 10_000));
+        assert_eq!(open.counts.late, waiting_over_1_ms);
+        assert_eq!((open.counts.dropped, open.counts.committed), (0, 10_000));
         assert_eq!(open.response.max_ns(), Some(1_000 * MS + MS / 10));
         let over = |ms: u64| -> u64 {
             let buckets = open.response.buckets();
@@ -537,7 +509,7 @@ mod tests {
         let mut driver = closed(stall);
         play(&mut driver, 10_000);
         let closed = total(&driver);
-        assert_eq!((closed.arrivals, closed.response.count()), (0, 0));
+        assert_eq!((closed.counts.arrivals, closed.response.count()), (0, 0));
         // A closed loop sends nothing while it waits, so the stall is one transaction in ten thousand: its p99 does not
         // show the stall, and the open loop's p99 does.
         assert!(closed.service.quantile_ns(0.99).expect("served") < MS);
@@ -551,12 +523,12 @@ mod tests {
         let total = total(&driver);
         // The stall ends at 1100.1 ms. The arrivals that were due before 700.1 ms have then waited longer than the
         // patience, 400 ms.
-        assert_eq!(total.dropped, 600);
-        assert_eq!((total.arrivals, total.committed), (5_000, 4_400));
+        assert_eq!(total.counts.dropped, 600);
+        assert_eq!((total.counts.arrivals, total.counts.committed), (5_000, 4_400));
         assert_eq!(driver.client.served, 4_400);
         assert_eq!(driver.steps(), 5_000);
         assert_eq!(total.queue.max_ns().map(|ns| ns <= 400 * MS), Some(true));
-        let by_type: Vec<u64> = driver.tallies().map(|(_, tally)| tally.dropped).collect();
+        let by_type: Vec<u64> = driver.tallies().map(|(_, tally)| tally.counts.dropped).collect();
         assert_eq!(by_type, [300, 300], "a dropped arrival has the type it would have had");
     }
 
@@ -567,11 +539,11 @@ mod tests {
         let mut driver = open(20_000.0, Spacing::Poisson, 50 * MS, None);
         play(&mut driver, 200_000);
         let total = total(&driver);
-        let dropped = total.dropped as f64 / total.arrivals as f64;
+        let dropped = total.counts.dropped as f64 / total.counts.arrivals as f64;
         assert!((dropped - 0.5).abs() < 0.01, "{dropped} of the arrivals were dropped");
-        assert!(total.late as f64 > 0.98 * total.committed as f64);
+        assert!(total.counts.late as f64 > 0.98 * total.counts.committed as f64);
         let seconds = (driver.clock.now_ns() - 7 * MS) as f64 / 1e9;
-        assert!((total.committed as f64 / seconds / 10_000.0 - 1.0).abs() < 0.001);
+        assert!((total.counts.committed as f64 / seconds / 10_000.0 - 1.0).abs() < 0.001);
     }
 
     #[test]

@@ -4,6 +4,7 @@
 //! Each driver hands its tallies over between two of its transactions. While a driver is inside a long transaction,
 //! samples have the tallies that it handed over last, so that no sum ever falls.
 
+use std::ops::AddAssign;
 use std::sync::Arc;
 
 use bufferlab_probe::Reading;
@@ -12,30 +13,34 @@ use crate::latency::Latency;
 
 const PROBE: &str = "workload";
 
-/// Counters of one transaction type; see the fields of the same names in `Tally`.
+/// Counters of one transaction type, since its driver was made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[allow(missing_docs)]
 pub struct Counts {
+    /// Transactions that the engine committed.
     pub committed: u64,
+    /// Transactions that the engine rolled back because the workload asked for it.
     pub rolled_back: u64,
+    /// Executions that the engine ended with the request to repeat the transaction, as after a deadlock.
     pub retries: u64,
+    /// Rows that the engine returned, those of repeated executions included.
     pub rows_returned: u64,
+    /// Open loop: arrivals taken off the schedule, executed or dropped.
     pub arrivals: u64,
+    /// Open loop: arrivals that the driver began more than a millisecond after their intended start.
     pub late: u64,
+    /// Open loop: arrivals that waited longer than the patience. The driver did not execute them.
     pub dropped: u64,
 }
 
-impl Counts {
-    fn plus(self, other: Counts) -> Counts {
-        Counts {
-            committed: self.committed + other.committed,
-            rolled_back: self.rolled_back + other.rolled_back,
-            retries: self.retries + other.retries,
-            rows_returned: self.rows_returned + other.rows_returned,
-            arrivals: self.arrivals + other.arrivals,
-            late: self.late + other.late,
-            dropped: self.dropped + other.dropped,
-        }
+impl AddAssign for Counts {
+    fn add_assign(&mut self, other: Counts) {
+        self.committed += other.committed;
+        self.rolled_back += other.rolled_back;
+        self.retries += other.retries;
+        self.rows_returned += other.rows_returned;
+        self.arrivals += other.arrivals;
+        self.late += other.late;
+        self.dropped += other.dropped;
     }
 }
 
@@ -98,7 +103,8 @@ impl Merged {
     /// Appends the rows of every transaction type, as if there were one driver. The lag is the largest of all drivers.
     pub fn sample(&mut self, out: &mut Vec<Reading>) {
         for (index, subject) in self.subjects.iter().enumerate() {
-            let counts = self.counts.iter().fold(Counts::default(), |sum, driver| sum.plus(driver[index]));
+            let mut counts = Counts::default();
+            self.counts.iter().for_each(|driver| counts += driver[index]);
             let (service, response) = &mut self.times[index];
             rows(&counts, service, response, subject, self.is_open, out);
             for times in [service, response] {

@@ -112,7 +112,7 @@ mod tests {
                 assert_eq!(columns(schema), expected, "{}", dialect.engine);
             }
             for (schema, table) in schemas(dialect, &*tpch).iter().zip(Table::ALL) {
-                let expected: Vec<&str> = table.columns().iter().map(|&(name, _)| name).collect();
+                let expected: Vec<&str> = table.columns().iter().map(|column| column.name).collect();
                 assert_eq!(columns(schema), expected, "{}", dialect.engine);
             }
         }

@@ -191,6 +191,7 @@ struct Clocked {
 }
 
 /// Several pools and a clock. Each access goes to all pools of the page's share.
+#[derive(Default)]
 pub struct Pools {
     pools: Vec<Clocked>,
     rates: Vec<Rate>,
@@ -229,20 +230,7 @@ impl Pools {
                 }
             }
         }
-        let (census, thread, now_us, transaction_type) = (None, 0, 0, 0);
-        Pools {
-            pools,
-            rates,
-            census,
-            gets: 0,
-            changes: 0,
-            changing: 0,
-            marks: false,
-            thread,
-            now_us,
-            transaction_type,
-            is_full: false,
-        }
+        Pools { pools, rates, ..Pools::default() }
     }
 
     /// Gives each pool its own clock, on which everything takes `times` times as long.

@@ -318,7 +318,7 @@ impl Progress {
             transactions: window,
             committed: of_window(&self.done.committed, &done.committed),
             rolled_back: of_window(&self.done.rolled_back, &done.rolled_back),
-            brought_in_since_start: brought_in(&(pools.counts(pool) - *filled)),
+            brought_in_since_start: (pools.counts(pool) - *filled).brought_in(),
             counts: pools.counts(pool) - counts,
             log_writes: engine.log_writes() - log_writes,
             frames_used: pools.frames_used(pool),
@@ -351,9 +351,4 @@ impl Progress {
         }
         Ok(())
     }
-}
-
-/// Returns how many pages got a frame.
-pub(crate) fn brought_in(counts: &Counts) -> u64 {
-    counts.misses + counts.prefetch_reads + counts.creates - counts.ring_reuses
 }

@@ -15,7 +15,7 @@ use crate::job::{Job, Limits, MAX_TRANSACTIONS, Name, STRETCH, WarmUpAsked, Way,
 use crate::log_writes::LogWrites;
 use crate::page_shares::Shares;
 use crate::pools::{ByType, Object};
-use crate::run::{PoolRun, Run, RunError, brought_in};
+use crate::run::{PoolRun, Run, RunError};
 
 /// The number of warehouses that may represent any larger number. With 20, a pool of a tenth of the data misses 8 %
 /// more than with 100, because warehouses share items, undo log and connections.
@@ -319,7 +319,7 @@ impl Way {
         };
         let counts = own.iter().map(|run| run.counts).fold(Counts::default(), Counts::add).times(seeds / count);
         // Warm-ups are averaged, not added up.
-        let before = own.iter().map(|run| run.brought_in_since_start - brought_in(&run.counts)).sum::<u64>() as f64;
+        let before = own.iter().map(|run| run.brought_in_since_start - run.counts.brought_in()).sum::<u64>() as f64;
         let is_warm = own.iter().all(|run| run.is_warm);
         let last = own.iter().filter(|run| run.gate.is_some()).max_by_key(|run| run.warm_up_transactions);
         PoolRun {
@@ -328,7 +328,7 @@ impl Way {
             gate: last.filter(|_| is_warm).and_then(|run| run.gate),
             committed: by_type(|run| &run.committed),
             rolled_back: by_type(|run| &run.rolled_back),
-            brought_in_since_start: (before / count).round() as u64 + brought_in(&counts),
+            brought_in_since_start: (before / count).round() as u64 + counts.brought_in(),
             gets: sum(|run| run.gets),
             changes: sum(|run| run.changes),
             new_orders: sum(|run| run.new_orders),
@@ -382,9 +382,9 @@ fn whole(run: &PoolRun, one_in: u32, part: &Simulation, frames: u32) -> PoolRun 
     let share = f64::from(part.frames(frames)) / f64::from(frames.max(1)) / f64::from(one_in);
     let counts = run.counts.times(one_in.into());
     // The estimate assumes that all frames were filled as often as the simulated frames.
-    let before = (run.brought_in_since_start - brought_in(&run.counts)) as f64 / share;
+    let before = (run.brought_in_since_start - run.counts.brought_in()) as f64 / share;
     PoolRun {
-        brought_in_since_start: before.round() as u64 + brought_in(&counts),
+        brought_in_since_start: before.round() as u64 + counts.brought_in(),
         counts,
         frames_used: (f64::from(run.frames_used) / share).round() as u32,
         warm_up_transactions: (run.warm_up_transactions as f64 / part.part).round() as u64,

@@ -65,10 +65,8 @@ impl Probe for CpuProbe {
                 let count = ticks
                     .and_then(|ticks| ticks.checked_mul(self.microseconds_per_tick))
                     .and_then(|microseconds| i64::try_from(microseconds).ok());
-                out.push(match count {
-                    Some(count) => Reading::counter(NAME, metric, subject, count),
-                    None => Reading::missing(NAME, metric, subject, &self.no_column),
-                });
+                let count = count.ok_or_else(|| Arc::clone(&self.no_column));
+                out.push(Reading::counter_or(NAME, metric, subject, count));
             }
         }
     }
@@ -76,21 +74,10 @@ impl Probe for CpuProbe {
 
 /// Returns the ticks in the order of `METRICS`.
 fn mpstat_columns(ticks: &CpuTicks) -> [Option<u64>; 10] {
-    // The kernel adds a guest's time to user (or nice) and also to guest. Without the subtraction the time would count
-    // twice. A kernel without the guest column has nothing to subtract.
+    let &[user, nice, system, idle, iowait, irq, softirq, steal, guest, guest_nice] = ticks;
     let without = |whole: Option<u64>, guest: Option<u64>| whole.map(|whole| whole.saturating_sub(guest.unwrap_or(0)));
-    [
-        without(ticks.user, ticks.guest),
-        without(ticks.nice, ticks.guest_nice),
-        ticks.system,
-        ticks.iowait,
-        ticks.irq,
-        ticks.softirq,
-        ticks.steal,
-        ticks.guest,
-        ticks.guest_nice,
-        ticks.idle,
-    ]
+    let (user, nice) = (without(user, guest), without(nice, guest_nice));
+    [user, nice, system, iowait, irq, softirq, steal, guest, guest_nice, idle]
 }
 
 pub(crate) fn microseconds_per_tick() -> u64 {
@@ -120,7 +107,7 @@ mod tests {
         let text = include_bytes!("../testdata/stat-2.6.18");
         let (_, ticks) = stat::processors(text).next().expect("the sum line");
         let columns = mpstat_columns(&ticks);
-        assert_eq!(columns[0], ticks.user);
+        assert_eq!(columns[0], ticks[0]);
         assert_eq!(columns[7], None);
     }
 

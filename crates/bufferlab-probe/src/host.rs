@@ -3,7 +3,7 @@
 
 use crate::cgroup;
 use crate::device::{self, Device};
-use crate::parse::memory::meminfo;
+use crate::memory;
 use crate::parse::mountinfo::{mount_of, mounts};
 use serde::Serialize;
 use std::fs;
@@ -69,7 +69,7 @@ pub fn fingerprint(path: &Path) -> HostFingerprint {
             Some(text("/proc/device-tree/model")?.trim_end_matches('\0').to_owned())
         }),
         cores: std::thread::available_parallelism().ok().map(usize::from),
-        memory_total_bytes: fs::read("/proc/meminfo").ok().and_then(|text| meminfo(&text).total_bytes),
+        memory_total_bytes: fs::read("/proc/meminfo").ok().and_then(|text| memory::total_bytes(&text)),
         memory_limit_bytes,
         memory_limit_source,
         virtualisation: virtualisation::hypervisor(&cpuinfo),

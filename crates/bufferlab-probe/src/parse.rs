@@ -8,7 +8,6 @@
 pub mod cgroup;
 pub mod diskstats;
 pub mod io;
-pub mod memory;
 pub mod mountinfo;
 pub mod process_stat;
 pub mod stat;
@@ -36,7 +35,7 @@ pub(crate) fn number(field: &[u8]) -> Option<u64> {
 
 /// Returns the values of the wanted names in a text of `name value` lines (`name:` is accepted too), in the order
 /// wanted.
-fn named_numbers<const N: usize>(text: &[u8], names: [&str; N]) -> [Option<u64>; N] {
+pub(crate) fn named_numbers<const N: usize>(text: &[u8], names: [&str; N]) -> [Option<u64>; N] {
     let mut values = [None; N];
     for line in lines(text) {
         let mut fields = fields(line);

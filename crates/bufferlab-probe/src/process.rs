@@ -75,13 +75,6 @@ impl ProcessProbe {
         self
     }
 
-    fn push(&self, out: &mut Vec<Reading>, metric: &'static str, count: Result<i64, Arc<str>>) {
-        out.push(match count {
-            Ok(count) => Reading::counter(NAME, metric, &self.subject, count),
-            Err(reason) => Reading::missing(NAME, metric, &self.subject, &reason),
-        });
-    }
-
     fn driver_cpu_us(&self) -> Result<i64, Arc<str>> {
         let nanoseconds = match &self.driver {
             Driver::Nobody => return Err("no driver thread is watched".into()),
@@ -110,27 +103,21 @@ impl Probe for ProcessProbe {
         let resident_pages = self.statm.read().map(io::resident_pages);
         let usage = resource_usage();
 
-        let of_bytes = |value: fn(io::StorageBytes) -> Option<u64>| {
-            bytes.clone().and_then(|bytes| counted(value(bytes), "/proc/self/io"))
-        };
-        self.push(out, "process_read_bytes", of_bytes(|bytes| bytes.read_bytes));
-        self.push(out, "process_write_bytes", of_bytes(|bytes| bytes.write_bytes));
-        self.push(out, "process_user_us", Ok(microseconds(usage.ru_utime)));
-        self.push(out, "process_system_us", Ok(microseconds(usage.ru_stime)));
-        self.push(out, "process_minor_faults", Ok(usage.ru_minflt));
-        self.push(out, "process_major_faults", Ok(usage.ru_majflt));
-        self.push(out, "driver_cpu_us", self.driver_cpu_us());
-        out.push(match resident_pages {
-            Ok(Some(pages)) => {
-                // Resident bytes are far below 2^53, so the float is exact.
-                Reading::gauge(NAME, "resident_bytes", &self.subject, pages as f64 * self.page_bytes)
-            }
-            Ok(None) => {
-                let reason = "/proc/self/statm does not have it".into();
-                Reading::missing(NAME, "resident_bytes", &self.subject, &reason)
-            }
-            Err(reason) => Reading::missing(NAME, "resident_bytes", &self.subject, &reason),
-        });
+        let of_bytes = |place: usize| bytes.clone().and_then(|bytes| counted(bytes[place], "/proc/self/io"));
+        let counters = [
+            ("process_read_bytes", of_bytes(0)),
+            ("process_write_bytes", of_bytes(1)),
+            ("process_user_us", Ok(microseconds(usage.ru_utime))),
+            ("process_system_us", Ok(microseconds(usage.ru_stime))),
+            ("process_minor_faults", Ok(usage.ru_minflt)),
+            ("process_major_faults", Ok(usage.ru_majflt)),
+            ("driver_cpu_us", self.driver_cpu_us()),
+        ];
+        out.extend(counters.map(|(metric, count)| Reading::counter_or(NAME, metric, &self.subject, count)));
+        // Resident bytes are far below 2^53, so the float is exact.
+        let resident_pages = resident_pages.and_then(|pages| counted(pages, "/proc/self/statm"));
+        let resident_bytes = resident_pages.map(|pages| pages as f64 * self.page_bytes);
+        out.push(Reading::gauge_or(NAME, "resident_bytes", &self.subject, resident_bytes));
     }
 }
 

@@ -35,6 +35,32 @@ impl Reading {
         Self { metric, subject: Arc::clone(subject), count: None, value: Some(value), reason: None, probe }
     }
 
+    /// Returns a reading of a counter, or without a value, with the reason.
+    pub fn counter_or(
+        probe: &'static str,
+        metric: &'static str,
+        subject: &Arc<str>,
+        count: Result<i64, Arc<str>>,
+    ) -> Self {
+        count.map_or_else(
+            |reason| Self::missing(probe, metric, subject, &reason),
+            |count| Self::counter(probe, metric, subject, count),
+        )
+    }
+
+    /// Returns a reading of a gauge, or without a value, with the reason.
+    pub fn gauge_or(
+        probe: &'static str,
+        metric: &'static str,
+        subject: &Arc<str>,
+        value: Result<f64, Arc<str>>,
+    ) -> Self {
+        value.map_or_else(
+            |reason| Self::missing(probe, metric, subject, &reason),
+            |value| Self::gauge(probe, metric, subject, value),
+        )
+    }
+
     /// Returns a reading without a value, for a metric that this host cannot give, with the reason.
     pub fn missing(probe: &'static str, metric: &'static str, subject: &Arc<str>, reason: &Arc<str>) -> Self {
         Self { metric, subject: Arc::clone(subject), count: None, value: None, reason: Some(Arc::clone(reason)), probe }

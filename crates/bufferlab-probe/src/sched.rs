@@ -132,10 +132,7 @@ impl Probe for SchedProbe {
                     .as_ref()
                     .map_err(Arc::clone)
                     .and_then(|spent| i64::try_from(spent[place]).map_err(|_| Arc::from("the count is too large")));
-                out.push(match count {
-                    Ok(count) => Reading::counter(NAME, metric, &watched.subject, count),
-                    Err(reason) => Reading::missing(NAME, metric, &watched.subject, &reason),
-                });
+                out.push(Reading::counter_or(NAME, metric, &watched.subject, count));
             }
         }
     }

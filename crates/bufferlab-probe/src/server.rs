@@ -69,18 +69,11 @@ impl ServerProbe {
     /// Returns the process's own counts, with those of the children for which it has waited. Each file that cannot be
     /// read gives its own error.
     fn own(&mut self) -> [Result<Option<u64>, Arc<str>>; COUNTERS.len()] {
-        let bytes = self.io.read().map(io::storage_bytes);
-        let stat = self.stat.read().map(process_stat::process_stat);
-        let of_bytes = |take: fn(&io::StorageBytes) -> Option<u64>| bytes.as_ref().map(take).map_err(Arc::clone);
-        let of_stat = |place: usize| stat.as_ref().map(|stat| totals_of(stat)[place]).map_err(Arc::clone);
-        // The kernel itself adds the bytes of such children to their parent's.
-        let [read, written, call_read, call_written] = [
-            of_bytes(|b| b.read_bytes),
-            of_bytes(|b| b.write_bytes),
-            of_bytes(|b| b.call_read_bytes),
-            of_bytes(|b| b.call_write_bytes),
-        ];
-        [read, written, of_stat(2), of_stat(3), of_stat(4), of_stat(5), call_read, call_written]
+        let each = |values: Result<[Option<u64>; 4], Arc<str>>| match values {
+            Ok(values) => values.map(Ok),
+            Err(reason) => std::array::from_fn(|_| Err(Arc::clone(&reason))),
+        };
+        in_order(each(self.io.read().map(io::storage_bytes)), each(self.stat.read().map(with_ended_children)))
     }
 
     /// Returns the process IDs of the server's living children; none if the kernel does not report them.
@@ -89,28 +82,23 @@ impl ServerProbe {
     }
 }
 
-/// Returns a process's ticks and faults, with those of children for which it has waited; none in place of its bytes.
-fn totals_of(stat: &process_stat::ProcessStat) -> Totals {
-    let with = |own: Option<u64>, children: Option<u64>| own.map(|own| own + children.unwrap_or(0));
-    [
-        None,
-        None,
-        with(stat.user_ticks, stat.children_user_ticks),
-        with(stat.system_ticks, stat.children_system_ticks),
-        with(stat.minor_faults, stat.children_minor_faults),
-        with(stat.major_faults, stat.children_major_faults),
-        None,
-        None,
-    ]
+/// Returns a process's ticks and faults, with those of children for which it has waited. The kernel itself adds the bytes
+/// of such children to their parent's.
+fn with_ended_children(stat: &[u8]) -> [Option<u64>; 4] {
+    process_stat::process_stat(stat).map(|[own, children]| own.map(|own| own + children.unwrap_or(0)))
+}
+
+/// Puts the values of /proc/PID/io and of /proc/PID/stat into the order of [`Totals`].
+fn in_order<T>(io: [T; 4], stat: [T; 4]) -> [T; COUNTERS.len()] {
+    let ([read, written, call_read, call_written], [user, system, minor, major]) = (io, stat);
+    [read, written, user, system, minor, major, call_read, call_written]
 }
 
 /// Returns a child's counts, and its memory in pages without shared pages; none if the child has ended meanwhile.
 fn child(pid: u64) -> Option<(Totals, u64)> {
     let read = |file: &str| std::fs::read(format!("/proc/{pid}/{file}")).ok();
-    let mut totals = totals_of(&process_stat::process_stat(&read("stat")?));
-    let bytes = io::storage_bytes(&read("io")?);
-    (totals[0], totals[1]) = (bytes.read_bytes, bytes.write_bytes);
-    (totals[6], totals[7]) = (bytes.call_read_bytes, bytes.call_write_bytes);
+    let stat = with_ended_children(&read("stat")?);
+    let totals = in_order(io::storage_bytes(&read("io")?), stat);
     let memory = read("statm")?;
     // Every process's resident memory includes shared memory: count only a child's own pages.
     let own_pages = io::resident_pages(&memory)?.saturating_sub(io::shared_pages(&memory)?);
@@ -140,27 +128,17 @@ impl Probe for ServerProbe {
                     if metric.ends_with("_us") { sum.checked_mul(self.microseconds_per_tick) } else { Some(sum) };
                 count.and_then(|count| i64::try_from(count).ok()).ok_or_else(|| Arc::from("the count is too large"))
             });
-            out.push(match sum {
-                Ok(count) => {
-                    self.told[place] = self.told[place].max(count);
-                    Reading::counter(NAME, metric, &self.subject, self.told[place])
-                }
-                Err(reason) => Reading::missing(NAME, metric, &self.subject, &reason),
+            let count = sum.map(|count| {
+                self.told[place] = self.told[place].max(count);
+                self.told[place]
             });
+            out.push(Reading::counter_or(NAME, metric, &self.subject, count));
         }
         let resident_pages = self.statm.read().map(io::resident_pages);
+        let resident_pages = resident_pages.and_then(|pages| pages.ok_or_else(|| "the kernel does not tell it".into()));
         let of_children: u64 = children.iter().map(|(_, pages)| pages).sum();
-        out.push(match resident_pages {
-            Ok(Some(pages)) => {
-                let bytes = (pages + of_children) as f64 * self.page_bytes;
-                Reading::gauge(NAME, "server_resident_bytes", &self.subject, bytes)
-            }
-            Ok(None) => {
-                let reason = "the kernel does not tell it".into();
-                Reading::missing(NAME, "server_resident_bytes", &self.subject, &reason)
-            }
-            Err(reason) => Reading::missing(NAME, "server_resident_bytes", &self.subject, &reason),
-        });
+        let resident_bytes = resident_pages.map(|pages| (pages + of_children) as f64 * self.page_bytes);
+        out.push(Reading::gauge_or(NAME, "server_resident_bytes", &self.subject, resident_bytes));
     }
 }
 

@@ -4,12 +4,12 @@ use std::ops::Range;
 
 use bufferlab_model::trace::Kind;
 
-use crate::stack::{StackDistances, TooManyPages};
+use crate::stack::{PageStack, TooManyPages};
 
 /// Counts of stack distances, from accesses that the caller feeds. Memory: 14 bytes a page, and 8 more for the result
 /// of `misses`.
 pub struct Curve {
-    stack: StackDistances,
+    stack: PageStack,
     /// For each page, whether it was dropped since its last access. Every pool misses the next access to such a page;
     /// until then the page keeps its frame in each pool that held it.
     dropped: Vec<bool>,
@@ -26,8 +26,8 @@ impl Curve {
     /// # Errors
     /// `TooManyPages` for more than 2^29 pages.
     pub fn new(pages: u32, counted: Range<u32>) -> Result<Self, TooManyPages> {
-        let stack = StackDistances::new(u64::from(pages))?;
-        let (dropped, by_distance) = (vec![false; stack.pages()], vec![0; stack.pages()]);
+        let stack = PageStack::new(u64::from(pages))?;
+        let (dropped, by_distance) = (vec![false; pages as usize], vec![0; pages as usize]);
         Ok(Curve { stack, dropped, counted, by_distance, accesses: 0 })
     }
 

@@ -10,86 +10,11 @@
 use bufferlab_model::trace::latch::{LEFT_BY_RING, NO_RING, RING};
 use bufferlab_model::trace::{Columns, Kind};
 
-use crate::slots::Slots;
-use crate::stack::TooManyPages;
-
-/// Slots for each page, as in `stack.rs`.
-const SLOTS_PER_PAGE: usize = 4;
-const NEVER: u32 = u32::MAX;
+use crate::stack::{PageStack, TooManyPages};
 
 /// This value in place of a depth marks a read that a larger pool would not have saved, because the buffer ring of a
 /// scan evicted its page.
 pub const BY_RING: u32 = u32::MAX;
-
-/// The pages that left a pool and did not come back.
-pub struct GhostList {
-    /// The slot of each page's eviction, or `NEVER`.
-    slot: Vec<u32>,
-    slots: Slots,
-    next: usize,
-    len: u32,
-}
-
-impl GhostList {
-    /// Makes an empty list for pages `0..pages`.
-    ///
-    /// # Errors
-    /// `TooManyPages` for more than 2^29 pages.
-    pub fn new(pages: u64) -> Result<Self, TooManyPages> {
-        if pages > 1 << 29 {
-            return Err(TooManyPages(pages));
-        }
-        let pages = pages as usize;
-        Ok(GhostList { slot: vec![NEVER; pages], slots: Slots::new(pages * SLOTS_PER_PAGE), next: 0, len: 0 })
-    }
-
-    /// Returns the number of pages in the list.
-    pub fn len(&self) -> u32 {
-        self.len
-    }
-
-    /// Returns whether no page is in the list.
-    pub fn is_empty(&self) -> bool {
-        self.len == 0
-    }
-
-    /// Puts a page that leaves the pool at the head of the list.
-    ///
-    /// # Panics
-    /// If `page` is not below the `pages` of `new`.
-    pub fn evict(&mut self, page: u32) {
-        self.take(page);
-        if self.next == self.slots.len() {
-            let ranks = self.slots.compact();
-            for slot in self.slot.iter_mut().filter(|slot| **slot != NEVER) {
-                *slot = ranks.of(*slot as usize);
-            }
-            self.next = ranks.len;
-            debug_assert_eq!(ranks.len, self.len as usize, "each page of the list has one slot");
-        }
-        debug_assert_eq!(self.slot[page as usize], NEVER, "page {page} is in the list already");
-        debug_assert!(self.next < self.slots.len(), "no slot is left for page {page}");
-        self.slots.insert(self.next);
-        self.slot[page as usize] = self.next as u32;
-        self.next += 1;
-        self.len += 1;
-    }
-
-    /// Takes a page that comes back out of the list. Returns its depth, 1 at the head; none if it is not in the list.
-    ///
-    /// # Panics
-    /// If `page` is not below the `pages` of `new`.
-    pub fn take(&mut self, page: u32) -> Option<u32> {
-        let slot = std::mem::replace(&mut self.slot[page as usize], NEVER);
-        (slot != NEVER).then(|| {
-            let depth = self.slots.behind(slot as usize, self.next - 1) + 1;
-            debug_assert!((1..=self.len).contains(&depth), "page {page} is at depth {depth} of {} pages", self.len);
-            self.slots.remove(slot as usize);
-            self.len -= 1;
-            depth
-        })
-    }
-}
 
 /// The ghost list's values for each row of a trace.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -125,7 +50,8 @@ struct LastRead {
 pub fn ghost_depths(columns: &Columns, ring_reads: u32) -> Result<Depths, TooManyPages> {
     assert!(columns.rows().is_some(), "the columns differ in length");
     let pages = columns.page.iter().max().map_or(0, |&page| u64::from(page) + 1);
-    let mut list = GhostList::new(pages)?;
+    // The pages that left the pool and did not come back.
+    let mut list = PageStack::new(pages)?;
     let mut last_read = vec![LastRead::default(); pages as usize];
     let mut reads_of = vec![0_u32; usize::from(u16::MAX) + 1];
     let mut found = Depths::default();
@@ -149,7 +75,7 @@ pub fn ghost_depths(columns: &Columns, ring_reads: u32) -> Result<Depths, TooMan
                 let is_told = columns.latch[row] & LEFT_BY_RING != 0;
                 state.left_by_ring = is_told || (state.may_have_ring && is_own && reads_since < ring_reads);
                 if !state.left_by_ring {
-                    list.evict(page);
+                    list.access(page);
                 }
                 0
             }

@@ -1,12 +1,12 @@
 //! Simulated buffer pools on recorded page accesses, without I/O, clock or Python.
 //!
-//! [`StackDistances`] and [`Curve`] are exact LRU at every size at once (Mattson, Gecsei, Slutz, Traiger: "Evaluation
+//! [`PageStack`] and [`Curve`] are exact LRU at every size at once (Mattson, Gecsei, Slutz, Traiger: "Evaluation
 //! techniques for storage hierarchies", IBM Systems Journal 9(2), 1970). An access hits in every pool of at least
 //! `distance` pages.
 //!
 //! ```
-//! use bufferlab_sim::StackDistances;
-//! let mut stack = StackDistances::new(3)?;
+//! use bufferlab_sim::PageStack;
+//! let mut stack = PageStack::new(3)?;
 //! let distances: Vec<_> = [0, 1, 2, 0, 0, 1].iter().map(|&page| stack.access(page)).collect();
 //! assert_eq!(distances, [None, None, None, Some(3), Some(1), Some(3)]);
 //! # Ok::<(), bufferlab_sim::TooManyPages>(())
@@ -40,9 +40,9 @@ mod stack;
 mod stretched;
 
 pub use curve::Curve;
-pub use ghost_list::{BY_RING, Depths, GhostList, ghost_depths};
+pub use ghost_list::{BY_RING, Depths, ghost_depths};
 pub use managers::*;
 pub use replay::{Counts, Make, Manager, Model, NoSettings, OneIn, Refused, Replay, Replayed, Watch, replay};
 pub use slices::{Slice, replay_slices};
-pub use stack::{StackDistances, TooManyPages};
+pub use stack::{PageStack, TooManyPages};
 pub use stretched::stretched;

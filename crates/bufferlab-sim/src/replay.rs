@@ -66,6 +66,11 @@ impl Counts {
         }
     }
 
+    /// Returns how many pages got a frame, without those that took a frame of their scan's own ring.
+    pub fn brought_in(&self) -> u64 {
+        self.misses + self.prefetch_reads + self.creates - self.ring_reuses
+    }
+
     /// Returns whether no count is lower in `later`.
     fn have_not_fallen(&self, later: &Counts) -> bool {
         let mut fell = false;
@@ -281,7 +286,7 @@ fn watched<M: Manager>(
         gets_if_in_pool: of_kind(Kind::GetIfInPool),
         counts: after - before,
         frames_used: manager.frames_used(),
-        brought_in_since_start: loaded.misses + loaded.prefetch_reads + loaded.creates - loaded.ring_reuses,
+        brought_in_since_start: loaded.brought_in(),
     })
 }
 

@@ -3,7 +3,7 @@
 use std::collections::{HashSet, VecDeque};
 
 use bufferlab_model::trace::Kind;
-use bufferlab_sim::{Curve, StackDistances, TooManyPages};
+use bufferlab_sim::{Curve, PageStack, TooManyPages};
 use proptest::prelude::*;
 use rand_core::{RngCore, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -50,7 +50,7 @@ proptest! {
 
     #[test]
     fn distances_are_those_of_a_list(accesses in prop::collection::vec(0u32..40, 0..300)) {
-        let (mut stack, mut list) = (StackDistances::new(40).expect("few pages"), List::default());
+        let (mut stack, mut list) = (PageStack::new(40).expect("few pages"), List::default());
         for page in accesses {
             prop_assert_eq!(stack.access(page), list.access(page));
         }
@@ -61,7 +61,7 @@ proptest! {
 fn distances_stay_right_over_compactions_and_every_level_of_counts() {
     // 20,000 pages have 98,304 slots: 130,000 accesses compact them once, and distances reach over three groups.
     let pages = 20_000;
-    let (mut stack, mut list) = (StackDistances::new(u64::from(pages)).expect("few pages"), List::default());
+    let (mut stack, mut list) = (PageStack::new(u64::from(pages)).expect("few pages"), List::default());
     for (number, page) in skewed(7, pages, 130_000).into_iter().enumerate() {
         let distance = stack.access(page);
         if number % 16 == 0 || number > 129_000 {
@@ -125,5 +125,5 @@ fn a_page_that_was_made_or_looked_at_after_its_drop_is_in_the_pool() {
 #[test]
 fn a_stack_of_no_pages_is_empty_and_one_of_too_many_is_refused() {
     assert_eq!(Curve::new(0, 0..0).expect("no page").misses(), [0]);
-    assert_eq!(StackDistances::new(1 << 40).err(), Some(TooManyPages(1 << 40)));
+    assert_eq!(PageStack::new(1 << 40).err(), Some(TooManyPages(1 << 40)));
 }

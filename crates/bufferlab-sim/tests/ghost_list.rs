@@ -4,7 +4,7 @@
 mod strings;
 
 use bufferlab_model::trace::{Columns, Kind, latch};
-use bufferlab_sim::{BY_RING, Depths, GhostList, Lru, MODELS, Model, NoSettings, TooManyPages};
+use bufferlab_sim::{BY_RING, Depths, Lru, MODELS, Model, NoSettings, PageStack, TooManyPages};
 use bufferlab_sim::{Manager, ghost_depths, replay_slices};
 use proptest::prelude::*;
 
@@ -148,7 +148,7 @@ proptest! {
 #[test]
 fn depths_stay_right_over_compactions() {
     // 10,000 pages have 65,536 slots: 200,000 evictions compact them thrice.
-    let mut list = GhostList::new(10_000).expect("few pages");
+    let mut list = PageStack::new(10_000).expect("few pages");
     let mut naive = std::collections::VecDeque::<u32>::new();
     let mut random = 1_u64;
     for step in 0..200_000 {
@@ -159,13 +159,13 @@ fn depths_stay_right_over_compactions() {
             assert_eq!(list.take(page), place.map(|place| place as u32 + 1), "step {step}");
             naive.retain(|&other| other != page);
         } else if naive.len() < 2000 || step > 199_000 {
-            list.evict(page);
+            list.access(page);
             naive.retain(|&other| other != page);
             naive.push_front(page);
         } else {
             // The newest page is evicted again: it stays at the head, and uses up another slot.
             let newest = *naive.front().expect("it has pages");
-            list.evict(newest);
+            list.access(newest);
         }
         assert_eq!((list.len() as usize, list.is_empty()), (naive.len(), naive.is_empty()));
     }
@@ -173,7 +173,7 @@ fn depths_stay_right_over_compactions() {
 
 #[test]
 fn what_cannot_be_is_refused() {
-    assert_eq!(GhostList::new(1 << 40).err(), Some(TooManyPages(1 << 40)));
+    assert_eq!(PageStack::new(1 << 40).err(), Some(TooManyPages(1 << 40)));
     let events = Events::random(1, 9, 0, 10);
     let slices = |manager, settings, size, ends: &[usize]| {
         replay_slices(manager, settings, size, &events.columns(), ends).unwrap_err().to_string()

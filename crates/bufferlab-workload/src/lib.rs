@@ -7,6 +7,7 @@
 
 pub mod bundle;
 pub mod client;
+pub mod datetime;
 pub mod findings;
 pub mod hot_rows;
 pub mod index_scan;

@@ -28,6 +28,51 @@ pub enum ColumnKind {
     },
 }
 
+/// A column of a table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Column {
+    /// The specification's name in lower case, the same in every dialect.
+    pub name: &'static str,
+    /// The kind of the column's values.
+    pub kind: ColumnKind,
+    /// Whether a value may be NULL.
+    pub nullable: bool,
+}
+
+impl Column {
+    const fn of(name: &'static str, kind: ColumnKind) -> Self {
+        Column { name, kind, nullable: false }
+    }
+
+    pub(crate) const fn nullable(self) -> Self {
+        Column { nullable: true, ..self }
+    }
+}
+
+pub(crate) const fn int(name: &'static str) -> Column {
+    Column::of(name, ColumnKind::Integer)
+}
+
+pub(crate) const fn cents(name: &'static str) -> Column {
+    Column::of(name, ColumnKind::Cents)
+}
+
+pub(crate) const fn basis_points(name: &'static str) -> Column {
+    Column::of(name, ColumnKind::BasisPoints)
+}
+
+pub(crate) const fn micros(name: &'static str) -> Column {
+    Column::of(name, ColumnKind::Micros)
+}
+
+pub(crate) const fn days(name: &'static str) -> Column {
+    Column::of(name, ColumnKind::Days)
+}
+
+pub(crate) const fn text(name: &'static str, max_chars: u16) -> Column {
+    Column::of(name, ColumnKind::Text { max_chars })
+}
+
 /// A table for a loader.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LoadedTable {
@@ -35,6 +80,13 @@ pub struct LoadedTable {
     pub name: &'static str,
     /// The kind of each column, in the order of every dialect's schema.
     pub columns: Vec<ColumnKind>,
+}
+
+impl LoadedTable {
+    /// Makes a table of its declared columns.
+    pub(crate) fn of(name: &'static str, columns: &[Column]) -> Self {
+        LoadedTable { name, columns: columns.iter().map(|column| column.kind).collect() }
+    }
 }
 
 /// The initial database of a workload, divided into partitions, which are counted from zero in load order.

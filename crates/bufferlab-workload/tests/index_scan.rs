@@ -10,7 +10,7 @@ use bufferlab_workload::index_scan::{
     Table, TableSet, day_of,
 };
 use bufferlab_workload::plan::Plan;
-use bufferlab_workload::population::ColumnKind;
+use bufferlab_workload::population::{Column, ColumnKind};
 use bufferlab_workload::population::{LoadedTable, Population, RowBlock};
 use tpchgen::csv::LineItemCsv;
 use tpchgen::generators::{
@@ -54,7 +54,7 @@ fn calendar() -> BTreeMap<i64, String> {
 
 /// Writes a loaded row in the form of the generator's crate and of dbgen, with a bar after each field.
 fn as_tbl(table: Table, block: &RowBlock, row: usize, dates: &BTreeMap<i64, String>, text: &mut String) {
-    for (column, (name, kind)) in table.columns().iter().enumerate() {
+    for (column, Column { name, kind, .. }) in table.columns().iter().enumerate() {
         let written = match (block.value(row, column), kind) {
             // The crate writes quantities as whole numbers.
             (Value::Int(int), ColumnKind::Cents) if *name == "l_quantity" => write!(text, "{}|", int / 100),

@@ -132,7 +132,7 @@ fn the_total_is_exact_whatever_the_number_of_drivers() {
             assert_eq!(committed(&drivers), segment * 10_001, "everybody has told everything at the edge");
         }
         let tallies = drivers.tallies();
-        assert_eq!((tallies[0].1.committed, tallies[0].1.service.count()), (20_002, 20_002));
+        assert_eq!((tallies[0].1.counts.committed, tallies[0].1.service.count()), (20_002, 20_002));
     }
 }
 
@@ -259,7 +259,7 @@ fn constant_arrivals_of_several_drivers_are_evenly_spaced_together() {
     // transaction before it is due.
     assert!(begun.elapsed() >= Duration::from_millis(199), "{:?}", begun.elapsed());
     let tallies = drivers.tallies();
-    assert_eq!((tallies[0].1.arrivals, tallies[0].1.response.count()), (400, 400));
+    assert_eq!((tallies[0].1.counts.arrivals, tallies[0].1.response.count()), (400, 400));
 }
 
 /// An engine inside its driver's thread, which counts each reading of its counters. Each poll for the warm-up's gate

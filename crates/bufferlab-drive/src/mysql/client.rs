@@ -11,7 +11,7 @@ use super::dialect::DIALECT;
 use super::error::{MysqlError, client_error, failure};
 use super::wire::{Row, Statement, Unreadable};
 use crate::dialect::{RowUse, Statements};
-use crate::failure::{Failure, FailureKind};
+use crate::failure::Failure;
 pub use crate::server::Sending;
 
 /// The error "This command is not supported in the prepared statement protocol yet", for BEGIN and others before
@@ -129,11 +129,7 @@ impl MysqlClient {
                 batch.begin_rows(call);
                 let take = |row: Row<'_>| {
                     if kept && problem.is_none() {
-                        let values = row.of_width(width).map(Row::values);
-                        let pushed = values.and_then(|mut values| {
-                            values.try_for_each(|value| value.map(|value| batch.push_column(value)))
-                        });
-                        problem = pushed.err();
+                        problem = row.each(width, |value| batch.push_column(value)).err();
                     }
                     batch.end_row(call);
                     rows += 1;
@@ -176,10 +172,7 @@ impl MysqlClient {
         };
         let take = |row: Row<'_>| {
             if problem.is_none() {
-                let values = row.of_width(width).map(Row::values);
-                let pushed =
-                    values.and_then(|mut values| values.try_for_each(|value| value.map(|value| cells.push(value))));
-                problem = pushed.err();
+                problem = row.each(width, |value| cells.push(value)).err();
             }
         };
         let affected = self.conn.wire.answer(&mut statement.columns, take).map_err(fail)?;
@@ -215,25 +208,10 @@ fn prepare(conn: &mut Conn, list: &Statements, at: usize, sql: &str) -> Result<S
         Err(MysqlError::Server(error)) if script && error.code == ER_UNSUPPORTED_PS && spec.parameters == 0 => {
             return Ok(Sent::Text(sql.to_owned()));
         }
-        Err(MysqlError::Server(error)) if script => {
-            let hint = "correct the statement, or create what it refers to in the script's setup section";
-            return Err(Failure::new(FailureKind::Usage, error.message, spec.name.to_string(), hint));
-        }
+        Err(MysqlError::Server(error)) if script => return Err(list.refused(at, error.message)),
         Err(error) => return Err(failure(&format!("preparing {}", spec.name), &list.place, &error)),
     };
-    let (parameters, columns) = (statement.parameters, statement.columns.len());
-    if script && parameters != spec.parameters {
-        let what = format!("this statement has {parameters} parameters, and the script gives it {}", spec.parameters);
-        let hint = "write every parameter as :name, not as ?, and set it with \\set";
-        return Err(Failure::new(FailureKind::Usage, what, spec.name.to_string(), hint));
-    }
-    if !script && (parameters, columns) != (spec.parameters, spec.columns) {
-        let what = format!(
-            "statement {} has {parameters} parameters and {columns} columns; the workload says {} and {}",
-            spec.name, spec.parameters, spec.columns
-        );
-        return Err(Failure::new(FailureKind::Internal, what, &list.place, "please report this"));
-    }
+    list.check(at, statement.parameters, statement.columns.len(), "?")?;
     Ok(Sent::Prepared(statement))
 }
 

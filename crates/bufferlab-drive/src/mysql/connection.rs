@@ -1,23 +1,16 @@
 //! A connection to a MySQL or MariaDB server, with the same session settings on every version. It executes statements
 //! as text; the client executes prepared statements over its wire.
 
-use std::net::{TcpStream, ToSocketAddrs};
-use std::time::Duration;
-
 use super::error::{ANSWER_WITHIN, MysqlError, failure, is_timeout};
 use super::line::Line;
 use super::login::{Login, LoginError, Purpose, login, may_go_on_without};
-use super::stream::Stream;
 use super::wire::{End, Statement, TextRows, Wire};
 use crate::failure::{Failure, FailureKind};
 use crate::server::patience::Patience;
 use crate::server::refusal::Refusal;
+use crate::server::stream::Stream;
 use crate::server::target::{Place, Target};
-use crate::server::unix::connect_within;
 use crate::tls::TlsClient;
-
-/// Longest time that connecting a socket may take.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The settings of every session, which make versions with different defaults behave alike. A value that does not fit
 /// is an error (by default 5.6 truncates it), dates are UTC, reads of a transaction see one snapshot, and no answer is
@@ -187,24 +180,6 @@ fn tls_client(target: &Target) -> Result<Option<TlsClient>, Refusal> {
 }
 
 fn start(target: &Target, asked: &Login<'_>, tls: Option<TlsClient>) -> Result<Conn, LoginError> {
-    let stream = stream(&target.place).map_err(MysqlError::from)?;
+    let stream = Stream::connect(&target.place).map_err(MysqlError::from)?;
     Conn::start(stream, target, asked, tls)
-}
-
-fn stream(place: &Place) -> std::io::Result<Stream> {
-    let (host, port) = match place {
-        Place::Socket(path) => return Ok(Stream::Unix(connect_within(path, CONNECT_TIMEOUT)?)),
-        Place::Tcp { host, port } => (host.as_str(), *port),
-    };
-    let mut refused = std::io::Error::new(std::io::ErrorKind::NotFound, "this name has no address");
-    for address in (host, port).to_socket_addrs()? {
-        match TcpStream::connect_timeout(&address, CONNECT_TIMEOUT) {
-            Ok(stream) => {
-                stream.set_nodelay(true)?;
-                return Ok(Stream::Tcp(stream));
-            }
-            Err(error) => refused = error,
-        }
-    }
-    Err(refused)
 }

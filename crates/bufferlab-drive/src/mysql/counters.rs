@@ -314,17 +314,13 @@ impl Counters {
     }
 
     fn counter(&self, out: &mut Vec<Reading>, metric: &'static str, value: Option<i64>, reason: &Arc<str>) {
-        out.push(match value {
-            Some(value) => Reading::counter(PROBE, metric, &self.no_subject, value),
-            None => Reading::missing(PROBE, metric, &self.no_subject, reason),
-        });
+        let value = value.ok_or_else(|| Arc::clone(reason));
+        out.push(Reading::counter_or(PROBE, metric, &self.no_subject, value));
     }
 
     fn gauge(&self, out: &mut Vec<Reading>, metric: &'static str, value: Option<i64>, reason: &Arc<str>) {
-        out.push(match value {
-            Some(value) => Reading::gauge(PROBE, metric, &self.no_subject, value as f64),
-            None => Reading::missing(PROBE, metric, &self.no_subject, reason),
-        });
+        let value = value.map(|value| value as f64).ok_or_else(|| Arc::clone(reason));
+        out.push(Reading::gauge_or(PROBE, metric, &self.no_subject, value));
     }
 }
 
@@ -356,10 +352,7 @@ impl EngineCounters for Counters {
         self.gauge(out, "innodb_lsn_age_bytes", age, &absent);
         self.gauge(out, "innodb_oldest_change_age_bytes", oldest_change_age(&metrics), &absent);
         let db_bytes = self.tablespaces.clone().and_then(|schema| file_bytes(&schema, &["ibd"]));
-        match db_bytes {
-            Ok(bytes) => out.push(Reading::gauge(PROBE, "db_bytes", &self.no_subject, bytes as f64)),
-            Err(reason) => out.push(Reading::missing(PROBE, "db_bytes", &self.no_subject, &reason)),
-        }
+        out.push(Reading::gauge_or(PROBE, "db_bytes", &self.no_subject, db_bytes.map(|bytes| bytes as f64)));
         let silent: Arc<str> = "the server did not tell this metric".into();
         for ((metric, _), name) in METRICS.iter().zip(&self.metrics) {
             match name {

@@ -3,7 +3,7 @@
 use bufferlab_workload::client::Value;
 use bufferlab_workload::plan::Plan;
 
-use crate::dialect::Dialect;
+use crate::dialect::{self, Dialect};
 
 /// The dialect of MySQL and MariaDB.
 pub const DIALECT: Dialect = Dialect {
@@ -24,10 +24,8 @@ pub const DIALECT: Dialect = Dialect {
 /// Returns a value as a literal of SQL. In a text, a backslash is an escape character.
 fn literal(value: Value<'_>) -> String {
     match value {
-        Value::Null => "NULL".to_owned(),
-        Value::Int(int) => int.to_string(),
-        Value::Real(real) => format!("{real:?}"),
-        Value::Text(text) => format!("'{}'", text.replace('\\', "\\\\").replace('\'', "''")),
+        Value::Text(text) => dialect::literal(Value::Text(&text.replace('\\', "\\\\"))),
+        value => dialect::literal(value),
     }
 }
 

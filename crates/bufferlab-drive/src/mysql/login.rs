@@ -10,11 +10,11 @@ use std::path::Path;
 use ring::digest::{Algorithm, SHA1_FOR_LEGACY_USE_ONLY, SHA256, digest};
 
 use super::error::MysqlError;
-use super::stream::Stream;
 use super::wire::{Bytes, Wire, broken};
 use crate::server::patience::Patience;
 use crate::server::refusal::Refusal;
 use crate::server::security::{Security, SslMode};
+use crate::server::stream::Stream;
 use crate::server::target::Target;
 use crate::tls::{RsaKey, TlsClient, TlsError};
 

@@ -17,7 +17,6 @@ pub mod python_session;
 pub mod run;
 mod session;
 mod storage_engine;
-mod stream;
 pub mod version;
 mod wire;
 

@@ -39,13 +39,8 @@ impl EngineOfTables {
     }
 
     fn told(&self, out: &mut Vec<Reading>, metric: &'static str, value: Option<i64>) {
-        out.push(match value {
-            Some(value) => Reading::counter(PROBE, metric, &self.no_subject, value),
-            None => {
-                let reason = format!("the storage engine {} does not count it", self.engine.name).into();
-                Reading::missing(PROBE, metric, &self.no_subject, &reason)
-            }
-        });
+        let value = value.ok_or_else(|| format!("the storage engine {} does not count it", self.engine.name).into());
+        out.push(Reading::counter_or(PROBE, metric, &self.no_subject, value));
     }
 }
 
@@ -67,10 +62,8 @@ impl EngineCounters for EngineOfTables {
         out.push(Reading::gauge(PROBE, "pool_frames", &self.no_subject, self.frames as f64));
         let endings: Vec<&str> = self.engine.endings.iter().map(String::as_str).collect();
         let unknown = || Err("bufferlab does not know the server's data directory".into());
-        match self.files.as_deref().map_or_else(unknown, |folder| file_bytes(folder, &endings)) {
-            Ok(bytes) => out.push(Reading::gauge(PROBE, "db_bytes", &self.no_subject, bytes as f64)),
-            Err(reason) => out.push(Reading::missing(PROBE, "db_bytes", &self.no_subject, &reason)),
-        }
+        let bytes = self.files.as_deref().map_or_else(unknown, |folder| file_bytes(folder, &endings));
+        out.push(Reading::gauge_or(PROBE, "db_bytes", &self.no_subject, bytes.map(|bytes| bytes as f64)));
         Ok(())
     }
 }

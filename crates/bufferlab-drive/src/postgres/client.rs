@@ -224,10 +224,7 @@ impl PostgresClient {
     fn execute_piece(&mut self, batch: &mut Batch, calls: Range<usize>) -> Result<(), ClientError> {
         let first = usize::from(batch.statement(calls.start).0);
         let begin = self.to_begin.take();
-        let done = match begin {
-            Some(name) => self.exchange(Some((&mut *batch, calls.clone())), &[name]),
-            None => self.exchange(Some((&mut *batch, calls.clone())), &[]),
-        };
+        let done = self.exchange(Some((&mut *batch, calls.clone())), begin.as_slice());
         done.map_err(|error| {
             // If several calls were sent together, the message names all their statements, because any of them may have
             // failed.

@@ -299,10 +299,9 @@ impl Counters {
     }
 
     fn push(&self, out: &mut Vec<Reading>, (metric, kind): (&'static str, Kind), value: Result<i64, Arc<str>>) {
-        out.push(match (value, kind) {
-            (Ok(value), Counter | Held) => Reading::counter(PROBE, metric, &self.no_subject, value),
-            (Ok(value), Gauge) => Reading::gauge(PROBE, metric, &self.no_subject, value as f64),
-            (Err(reason), _) => Reading::missing(PROBE, metric, &self.no_subject, &reason),
+        out.push(match kind {
+            Counter | Held => Reading::counter_or(PROBE, metric, &self.no_subject, value),
+            Gauge => Reading::gauge_or(PROBE, metric, &self.no_subject, value.map(|value| value as f64)),
         });
     }
 }

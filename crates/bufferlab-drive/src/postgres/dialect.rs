@@ -3,7 +3,7 @@
 use bufferlab_workload::client::Value;
 use bufferlab_workload::plan::Plan;
 
-use crate::dialect::Dialect;
+use crate::dialect::{self, Dialect};
 
 /// PostgreSQL's dialect. CHAR stores texts with trailing blanks, so rows are as long as MySQL's. Customers' names are
 /// compared by bytes, so that every engine sorts them in the same order. A plan is forced by settings of the session,
@@ -35,14 +35,8 @@ pub const DIALECT: Dialect = Dialect {
 /// Returns a value as a literal of SQL with standard strings. A negative number gets parentheses, because two minus
 /// signs would begin a comment.
 pub(super) fn literal(value: Value<'_>) -> String {
-    match value {
-        Value::Null => "NULL".to_owned(),
-        Value::Int(int) if int < 0 => format!("({int})"),
-        Value::Int(int) => int.to_string(),
-        Value::Real(real) if real < 0.0 => format!("({real:?})"),
-        Value::Real(real) => format!("{real:?}"),
-        Value::Text(text) => format!("'{}'", text.replace('\'', "''")),
-    }
+    let text = dialect::literal(value);
+    if text.starts_with('-') { format!("({text})") } else { text }
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! Interrupts statements that other connections execute at a PostgreSQL server.
 
+use std::io::{Read, Write};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
@@ -7,7 +8,7 @@ use bytes::BytesMut;
 use postgres_protocol::message::frontend;
 
 use super::startup::secured;
-use super::wire::HangUp;
+use super::wire::{HangUp, Transport};
 use crate::lock;
 use crate::server::patience::Patience;
 use crate::server::target::Target;

@@ -5,7 +5,7 @@
 //! asks for TLS as libpq does (PostgreSQL's documentation, "SSL Session Encryption").
 
 use std::io::{ErrorKind, Read, Write};
-use std::net::{TcpStream, ToSocketAddrs};
+use std::net::TcpStream;
 use std::time::Duration;
 
 use bytes::BytesMut;
@@ -21,12 +21,10 @@ use crate::failure::{Failure, FailureKind};
 use crate::server::patience::{Patience, is_a_step};
 use crate::server::refusal::Refusal;
 use crate::server::security::SslMode;
+use crate::server::stream::{Stream, connect_tcp};
 use crate::server::target::{Place, Target};
-use crate::server::unix::connect_within;
 use crate::tls::{TlsClient, TlsError};
 
-/// The longest time for connecting a socket.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// Time that a silent server gets to answer a new connection.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -89,12 +87,12 @@ pub(super) fn logged_in(
     start: &dyn Fn(Box<dyn Transport>) -> Result<Connection, PgError>,
 ) -> Result<Connection, PgError> {
     let first = secured(target, patience)?;
-    let may_go_on =
-        first.is_secured() && target.security.as_ref().is_some_and(|security| security.mode == SslMode::Prefer);
-    match start(first) {
+    let prefers = target.security.as_ref().is_some_and(|security| security.mode == SslMode::Prefer);
+    let may_go_on = matches!(first, Stream::Tls(_)) && prefers;
+    match start(Box::new(first)) {
         // Do as libpq does with `prefer`: pg_hba.conf may allow a login without TLS that it refuses with TLS
         // (fe-connect.c, `connection_failed`).
-        Err(error) if may_go_on && error.code() == NO_SUCH_LINE => start(transport(target)?),
+        Err(error) if may_go_on && error.code() == NO_SUCH_LINE => start(Box::new(Stream::connect(&target.place)?)),
         started => started,
     }
 }
@@ -104,26 +102,28 @@ pub(super) fn logged_in(
 /// # Errors
 /// When the server cannot be reached, does not finish the handshake before the patience ends, has no TLS though the
 /// mode requires it, or fails the mode's checks of its certificate.
-pub(super) fn secured(target: &Target, patience: Patience) -> Result<Box<dyn Transport>, PgError> {
-    let (Place::Tcp { host, .. }, Some(security)) = (&target.place, &target.security) else {
+pub(super) fn secured(target: &Target, patience: Patience) -> Result<Stream, PgError> {
+    let plain = || Ok(Stream::connect(&target.place)?);
+    let (Place::Tcp { host, port }, Some(security)) = (&target.place, &target.security) else {
         // A connection through a Unix socket has no TLS, whichever mode is asked for, as with libpq.
-        return Ok(transport(target)?);
+        return plain();
     };
-    let Some(client) = TlsClient::of(security, host).map_err(PgError::Refused)? else { return Ok(transport(target)?) };
-    let mut socket = tcp(&target.place)?;
-    socket.set_timeout(patience.left().unwrap_or(HANDSHAKE_TIMEOUT))?;
+    let Some(client) = TlsClient::of(security, host).map_err(PgError::Refused)? else { return plain() };
+    let mut socket = connect_tcp(host, *port)?;
+    let within = Some(patience.left().unwrap_or(HANDSHAKE_TIMEOUT));
+    socket.set_read_timeout(within).and_then(|()| socket.set_write_timeout(within))?;
     let mut request = BytesMut::new();
     frontend::ssl_request(&mut request);
     socket.write_all(&request)?;
     match &first_byte(&mut socket, patience)? {
         b"S" => match client.handshake(socket, patience) {
-            Ok(tls) => Ok(Box::new(tls)),
-            Err(TlsError::Refused(_)) if security.mode == SslMode::Prefer => Ok(transport(target)?),
+            Ok(tls) => Ok(Stream::Tls(Box::new(tls))),
+            Err(TlsError::Refused(_)) if security.mode == SslMode::Prefer => plain(),
             Err(TlsError::Silent(_)) => Err(std::io::Error::from(ErrorKind::TimedOut).into()),
             Err(error) => Err(PgError::Refused(error.refusal())),
         },
         b"N" if security.mode.requires_tls() => Err(PgError::Refused(Refusal::no_tls(security.mode))),
-        b"N" => Ok(Box::new(socket)),
+        b"N" => Ok(Stream::Tcp(socket)),
         [other] => Err(Malformed(format!("{:?} to the question whether it has TLS", char::from(*other)).into()).into()),
     }
 }
@@ -153,33 +153,10 @@ pub fn patient(target: &Target) -> Silence {
     Silence::Unless(Box::new(move || answers(&target)))
 }
 
-/// Returns a new socket to the server, without TLS.
-pub(super) fn transport(target: &Target) -> std::io::Result<Box<dyn Transport>> {
-    match &target.place {
-        Place::Socket(path) => Ok(Box::new(connect_within(path, CONNECT_TIMEOUT)?)),
-        place @ Place::Tcp { .. } => Ok(Box::new(tcp(place)?)),
-    }
-}
-
-fn tcp(place: &Place) -> std::io::Result<TcpStream> {
-    let mut refused = std::io::Error::new(std::io::ErrorKind::NotFound, "this name has no address");
-    let Place::Tcp { host, port } = place else { return Err(refused) };
-    for address in (host.as_str(), *port).to_socket_addrs()? {
-        match TcpStream::connect_timeout(&address, CONNECT_TIMEOUT) {
-            Ok(stream) => {
-                stream.set_nodelay(true)?;
-                return Ok(stream);
-            }
-            Err(error) => refused = error,
-        }
-    }
-    Err(refused)
-}
-
 /// Returns true when the server answers a new connection.
 fn answers(target: &Target) -> bool {
     let ask = || -> std::io::Result<usize> {
-        let mut stream = transport(target)?;
+        let mut stream = Stream::connect(&target.place)?;
         stream.set_timeout(ANSWER_TIMEOUT)?;
         let mut request = BytesMut::new();
         // Ask whether the server has TLS: it answers this question without a password.

@@ -35,26 +35,14 @@ pub(super) fn prepare(
     let described = match connection.prepare(&id, sql) {
         Ok(described) => described,
         Err(PgError::Server(error)) if script && error.severity == "ERROR" => {
-            let hint = "correct the statement, or create what it refers to in the script's setup section";
-            return Err(Failure::new(FailureKind::Usage, error.message, spec.name.to_string(), hint));
+            return Err(list.refused(at, error.message));
         }
         Err(error) => return Err(failure(&format!("preparing {}", spec.name), &list.place, &error)),
     };
-    let (parameters, columns) = (described.parameters.len(), described.columns.len());
-    if script && parameters != spec.parameters {
-        let what = format!("this statement has {parameters} parameters, and the script gives it {}", spec.parameters);
-        let hint = "write every parameter as :name, not as $1, and set it with \\set";
-        return Err(Failure::new(FailureKind::Usage, what, spec.name.to_string(), hint));
-    }
-    let internal = |what| Err(Failure::new(FailureKind::Internal, what, &list.place, "please report this"));
-    if !script && (parameters, columns) != (spec.parameters, spec.columns) {
-        return internal(format!(
-            "statement {} has {parameters} parameters and {columns} columns; the workload says {} and {}",
-            spec.name, spec.parameters, spec.columns
-        ));
-    }
+    list.check(at, described.parameters.len(), described.columns.len(), "$1")?;
     if let Some(oid) = described.columns.iter().find(|&&oid| !script && !is_readable(oid)) {
-        return internal(format!("statement {} has a column of type {oid}, which no workload reads", spec.name));
+        let what = format!("statement {} has a column of type {oid}, which no workload reads", spec.name);
+        return Err(Failure::new(FailureKind::Internal, what, &list.place, "please report this"));
     }
     Ok(Prepared { name: spec.name.to_string(), id, described })
 }

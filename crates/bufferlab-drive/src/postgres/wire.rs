@@ -5,8 +5,8 @@
 //! lost.
 
 use std::io::{self, Read, Write};
-use std::net::{Shutdown, TcpStream};
-use std::os::fd::{AsRawFd, RawFd};
+use std::net::Shutdown;
+use std::os::fd::{AsFd, AsRawFd, RawFd};
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,9 +15,9 @@ use bytes::BytesMut;
 
 use super::error::PgError;
 use super::message::{HEADER_BYTES, Malformed, message_bytes, server_error};
-use crate::server::input::{await_input, has_input};
+use crate::server::input::has_input;
 use crate::server::patience::{Patience, was_ended};
-use crate::tls::Tls;
+use crate::server::stream::Stream;
 
 /// Longest time without a byte before a connection applies its rule for silence.
 pub const SILENCE: Duration = Duration::from_secs(60);
@@ -48,17 +48,9 @@ pub trait Transport: Read + Write + Send {
     /// Returns true when something can be read without waiting.
     fn has_input(&mut self) -> bool;
 
-    /// Waits for input, on sockets whose blocking read would wake up twice for one message. The caller must read next.
-    fn await_input(&self) {}
-
     /// Returns the hash of the server's certificate, to which a login over TLS is bound; none if it has no such hash.
     fn endpoint(&self) -> Option<&[u8]> {
         None
-    }
-
-    /// Returns true if the connection uses TLS.
-    fn is_secured(&self) -> bool {
-        false
     }
 
     /// Returns the socket's descriptor; none for a test's replacement.
@@ -70,74 +62,34 @@ pub trait Transport: Read + Write + Send {
 /// A function that ends a connection from another thread.
 pub type HangUp = Arc<dyn Fn() + Send + Sync>;
 
-impl Transport for UnixStream {
+impl Transport for Stream {
     fn set_timeout(&self, timeout: Duration) -> io::Result<()> {
-        self.set_read_timeout(Some(timeout))?;
-        self.set_write_timeout(Some(timeout))
+        self.set_timeouts(Some(timeout), Some(timeout))
     }
 
     fn hang_up(&self) -> io::Result<HangUp> {
-        let other = self.try_clone()?;
+        // shutdown(2) is the same for sockets of any kind.
+        let other = UnixStream::from(self.socket()?);
         // A connection that has already ended needs no shutdown.
         Ok(Arc::new(move || _ = other.shutdown(Shutdown::Both)))
     }
 
     fn has_input(&mut self) -> bool {
-        has_input(self, Duration::ZERO)
-    }
-
-    fn await_input(&self) {
-        await_input(self);
-    }
-
-    fn descriptor(&self) -> Option<RawFd> {
-        Some(self.as_raw_fd())
-    }
-}
-
-impl Transport for TcpStream {
-    fn set_timeout(&self, timeout: Duration) -> io::Result<()> {
-        self.set_read_timeout(Some(timeout))?;
-        self.set_write_timeout(Some(timeout))
-    }
-
-    fn hang_up(&self) -> io::Result<HangUp> {
-        let other = self.try_clone()?;
-        Ok(Arc::new(move || _ = other.shutdown(Shutdown::Both)))
-    }
-
-    fn has_input(&mut self) -> bool {
-        has_input(self, Duration::ZERO)
-    }
-
-    fn descriptor(&self) -> Option<RawFd> {
-        Some(self.as_raw_fd())
-    }
-}
-
-impl Transport for Tls {
-    fn set_timeout(&self, timeout: Duration) -> io::Result<()> {
-        self.socket().set_timeout(timeout)
-    }
-
-    fn hang_up(&self) -> io::Result<HangUp> {
-        self.socket().hang_up()
-    }
-
-    fn has_input(&mut self) -> bool {
-        Tls::has_input(self)
+        match self {
+            Stream::Tls(tls) => tls.has_input(),
+            socket => has_input(socket, Duration::ZERO),
+        }
     }
 
     fn endpoint(&self) -> Option<&[u8]> {
-        Tls::endpoint(self)
-    }
-
-    fn is_secured(&self) -> bool {
-        true
+        match self {
+            Stream::Tls(tls) => tls.endpoint(),
+            _ => None,
+        }
     }
 
     fn descriptor(&self) -> Option<RawFd> {
-        self.socket().descriptor()
+        Some(self.as_fd().as_raw_fd())
     }
 }
 
@@ -342,7 +294,6 @@ impl Wire {
         }
         loop {
             self.begin_step()?;
-            self.transport.await_input();
             match self.transport.read(&mut self.input[self.unread.end..]) {
                 Ok(0) => return Err(PgError::Closed),
                 Ok(bytes) => {

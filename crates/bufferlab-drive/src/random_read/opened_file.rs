@@ -3,20 +3,20 @@
 
 use std::fs::{File, Metadata, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom};
-use std::mem::MaybeUninit;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+
+use rustix::fs::{Access, Advice, AtFlags, StatxFlags, access, fadvise, ioctl_blksszget, statx};
 
 use super::job::{Cache, IoMode, Reads, Run, SECTOR_BYTES};
 use super::memory::{Buffers, Mapping};
 use crate::failure::{Failure, FailureKind};
 use crate::storage::storage_read_bytes;
 
-/// From linux/fs.h: `_IO(0x12, 97)` flushes the buffer cache; `_IO(0x12, 104)` returns the size of the logical block.
+/// From linux/fs.h: `_IO(0x12, 97)` flushes the buffer cache.
 const BLKFLSBUF: libc::c_ulong = 0x1261;
-const BLKSSZGET: libc::c_ulong = 0x1268;
 /// The number of tries to drop pages. The first may fail for some pages, because the kernel keeps lists of pages per
 /// processor core and empties them only a moment later.
 const TRIES_TO_DROP: u32 = 8;
@@ -121,7 +121,7 @@ impl OpenedFile {
         if random {
             // The advice belongs to a descriptor, not to the file: give it to both.
             for file in [&self.file, &self.plain] {
-                fadvise(file, libc::POSIX_FADV_RANDOM)?;
+                fadvise(file, 0, None, Advice::Random)?;
             }
         }
         Ok(())
@@ -169,7 +169,7 @@ impl OpenedFile {
             // Sync each file first, from the top layer down, because the kernel keeps dirty pages despite the advice.
             for file in std::iter::once(&self.plain).chain(&self.below) {
                 file.sync_data()?;
-                fadvise(file, libc::POSIX_FADV_DONTNEED)?;
+                fadvise(file, 0, None, Advice::DontNeed)?;
             }
             if self.is_block && attempt > 0 {
                 // SAFETY: the call takes no argument; without the right to flush it does nothing.
@@ -234,22 +234,10 @@ fn size_of(file: &File) -> io::Result<u64> {
     file.seek(SeekFrom::End(0))
 }
 
-fn fadvise(file: &File, advice: i32) -> io::Result<()> {
-    // SAFETY: advice about an open file changes no memory.
-    match unsafe { libc::posix_fadvise(file.as_raw_fd(), 0, 0, advice) } {
-        0 => Ok(()),
-        error => Err(io::Error::from_raw_os_error(error)),
-    }
-}
-
 fn may_look(path: &Path, metadata: &Metadata) -> bool {
-    use std::os::unix::ffi::OsStrExt;
     // SAFETY: the call has no conditions.
     let user = unsafe { libc::geteuid() };
-    let Ok(name) = std::ffi::CString::new(path.as_os_str().as_bytes()) else { return false };
-    // SAFETY: the path is a valid C string.
-    let may_write = unsafe { libc::access(name.as_ptr(), libc::W_OK) } == 0;
-    user == 0 || metadata.uid() == user || may_write
+    user == 0 || metadata.uid() == user || access(path, Access::WRITE_OK).is_ok()
 }
 
 fn open_direct(path: &Path) -> Result<File, Failure> {
@@ -267,20 +255,11 @@ fn open_direct(path: &Path) -> Result<File, Failure> {
 /// the logical block; for a file, statx reports it (Linux 6.1 and later).
 fn direct_alignment(file: &File, is_block: bool) -> Option<u64> {
     if is_block {
-        let mut bytes: libc::c_int = 0;
-        // SAFETY: the call writes one int.
-        let told = unsafe { libc::ioctl(file.as_raw_fd(), BLKSSZGET, &raw mut bytes) };
-        return (told == 0).then(|| u64::try_from(bytes).ok()).flatten().filter(|&bytes| bytes > 0);
+        return ioctl_blksszget(file).ok().map(u64::from).filter(|&bytes| bytes > 0);
     }
-    let mut answer = MaybeUninit::<libc::statx>::zeroed();
-    // SAFETY: the call fills the zeroed structure; an empty path with AT_EMPTY_PATH means the open file.
-    let told = unsafe {
-        libc::statx(file.as_raw_fd(), c"".as_ptr(), libc::AT_EMPTY_PATH, libc::STATX_DIOALIGN, answer.as_mut_ptr())
-    };
-    // SAFETY: all zeros is a valid value, too.
-    let answer = unsafe { answer.assume_init() };
-    let known = told == 0 && answer.stx_mask & libc::STATX_DIOALIGN != 0 && answer.stx_dio_offset_align > 0;
-    known.then_some(u64::from(answer.stx_dio_offset_align))
+    let found = statx(file, c"", AtFlags::EMPTY_PATH, StatxFlags::DIOALIGN).ok()?;
+    let is_known = StatxFlags::from_bits_retain(found.stx_mask).contains(StatxFlags::DIOALIGN);
+    Some(u64::from(found.stx_dio_offset_align)).filter(|&bytes| is_known && bytes > 0)
 }
 
 fn refused(path: &Path, what: String, hint: &str) -> Failure {

@@ -3,10 +3,9 @@
 use std::io::Write;
 
 use bufferlab_workload::client::Value;
+use bufferlab_workload::datetime::DateTime;
 use bufferlab_workload::population::ColumnKind;
 use bufferlab_workload::population::RowBlock;
-
-use super::datetime::DateTime;
 
 /// Microseconds of a day.
 const DAY_US: i64 = 86_400_000_000;

@@ -2,7 +2,6 @@
 //! connections. The traits of [`session`] hold the differences between servers.
 
 pub mod bulk;
-pub mod datetime;
 pub mod encode;
 pub(crate) mod input;
 pub mod job;
@@ -15,6 +14,7 @@ pub mod security;
 pub mod session;
 pub mod set_up;
 pub mod storage_engine;
+pub(crate) mod stream;
 pub mod target;
 pub(crate) mod unix;
 

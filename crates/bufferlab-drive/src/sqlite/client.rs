@@ -4,7 +4,7 @@ use bufferlab_workload::client::{Batch, Client, ClientError};
 use rusqlite::ffi;
 
 use super::engine::Engine;
-use super::script::check_parameters;
+use super::script::MARKS;
 use super::statement::{SqliteError, Statement};
 use crate::dialect::{RowUse, Statements};
 use crate::failure::{Failure, FailureKind};
@@ -38,32 +38,20 @@ impl SqliteClient {
         let prepare = |name: &str, sql: &str| {
             // SAFETY: the caller promises that the engine outlives the client.
             unsafe { Statement::prepare(handle, sql) }.map_err(|error| {
-                if workload.rows == RowUse::Counted {
-                    let hint = "correct the statement, or create what it refers to in the script's setup section";
-                    return Failure::new(FailureKind::Usage, error.message, name, hint);
-                }
                 let what = format!("statement {name} does not compile: {}", error.message);
                 Failure::new(FailureKind::Data, what, &workload.place, "the database differs from the loaded one")
             })
         };
         let mut statements = Vec::with_capacity(workload.specs.len());
-        for (spec, sql) in workload.specs.iter().zip(&workload.texts) {
-            let statement = prepare(&spec.name, sql)?;
-            if workload.rows == RowUse::Counted {
-                check_parameters(&statement, spec.parameters, &spec.name)?;
-            }
-            let columns = if workload.rows == RowUse::Kept { spec.columns } else { statement.columns() };
-            if (statement.parameters(), statement.columns()) != (spec.parameters, columns) {
-                let what = format!(
-                    "statement {} has {} parameters and {} columns; the workload says {} and {}",
-                    spec.name,
-                    statement.parameters(),
-                    statement.columns(),
-                    spec.parameters,
-                    columns
-                );
-                return Err(Failure::new(FailureKind::Internal, what, &workload.place, "please report this"));
-            }
+        for (at, (spec, sql)) in workload.specs.iter().zip(&workload.texts).enumerate() {
+            let statement = match workload.rows {
+                RowUse::Kept => prepare(&spec.name, sql)?,
+                RowUse::Counted => {
+                    // SAFETY: the caller promises that the engine outlives the client.
+                    unsafe { Statement::prepare(handle, sql) }.map_err(|error| workload.refused(at, error.message))?
+                }
+            };
+            workload.check(at, statement.parameters(), statement.columns(), MARKS)?;
             statements.push(statement);
         }
         Ok(SqliteClient {

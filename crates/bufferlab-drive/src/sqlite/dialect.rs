@@ -1,9 +1,8 @@
 //! SQLite's dialect of SQL: how to change MySQL's wording of statements for SQLite.
 
-use bufferlab_workload::client::Value;
 use bufferlab_workload::plan::Plan;
 
-use crate::dialect::Dialect;
+use crate::dialect::{Dialect, literal};
 
 /// SQLite's dialect. Money is integer cents and dates are integers, so the database stores both unchanged, and Q1's `1`
 /// becomes 100 hundredths. SQLite locks the whole database, so no read takes a row lock. CROSS JOIN fixes the order of
@@ -34,12 +33,3 @@ pub const DIALECT: Dialect = Dialect {
     day: |day| day.to_string(),
     literal,
 };
-
-fn literal(value: Value<'_>) -> String {
-    match value {
-        Value::Null => "NULL".to_owned(),
-        Value::Int(int) => int.to_string(),
-        Value::Real(real) => format!("{real:?}"),
-        Value::Text(text) => format!("'{}'", text.replace('\'', "''")),
-    }
-}

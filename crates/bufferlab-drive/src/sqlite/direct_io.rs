@@ -113,18 +113,9 @@ fn smallest_alignment(direct: &File) -> Option<usize> {
 /// Returns the name of the file system that holds `path`, by its magic number. An unknown number is returned as
 /// `0x...`, and a failure as "unknown".
 pub fn filesystem_name(path: &Path) -> String {
-    use std::os::unix::ffi::OsStrExt;
-    let Ok(c_path) = std::ffi::CString::new(path.as_os_str().as_bytes()) else { return "unknown".to_owned() };
-    // SAFETY: the call fills the zeroed structure; the path is a valid C string.
-    let magic = unsafe {
-        let mut answer: libc::statfs = std::mem::zeroed();
-        if libc::statfs(c_path.as_ptr(), &raw mut answer) != 0 {
-            return "unknown".to_owned();
-        }
-        answer.f_type
-    };
+    let Ok(system) = rustix::fs::statfs(path) else { return "unknown".to_owned() };
     // Magic numbers from linux/magic.h.
-    let name = match magic {
+    let name = match system.f_type {
         0xEF53 => "ext4",
         0x5846_5342 => "xfs",
         0x0102_1994 => "tmpfs",

@@ -152,9 +152,7 @@ fn count_rows(connection: &Connection) -> rusqlite::Result<Vec<(String, u64)>> {
 }
 
 fn at(load: &Load, action: &str, error: &rusqlite::Error) -> Failure {
-    let code = error.sqlite_error().map_or(rusqlite::ffi::SQLITE_ERROR, |error| error.extended_code);
-    let error = SqliteError { code, message: format!("{action}: {error}") };
-    WriteError::Sqlite(error).into_failure(&load.database)
+    write_error(error, format!("{action}: {error}")).into_failure(&load.database)
 }
 
 fn prepare_for_load(connection: &Connection, page_size: PageSize) -> rusqlite::Result<()> {
@@ -257,8 +255,12 @@ fn write_blocks(
 }
 
 fn sqlite_error(error: rusqlite::Error) -> WriteError {
+    write_error(&error, error.to_string())
+}
+
+fn write_error(error: &rusqlite::Error, message: String) -> WriteError {
     let code = error.sqlite_error().map_or(rusqlite::ffi::SQLITE_ERROR, |error| error.extended_code);
-    WriteError::Sqlite(SqliteError { code, message: error.to_string() })
+    WriteError::Sqlite(SqliteError { code, message })
 }
 
 fn insert_statements(connection: &Connection, tables: &[LoadedTable]) -> Result<Vec<Statement>, WriteError> {

@@ -1,4 +1,4 @@
-//! Users' scripts on SQLite: executes statements of the setup section, and checks the numbers of parameters.
+//! Users' scripts on SQLite: executes statements of the setup section.
 
 use std::sync::atomic::AtomicBool;
 
@@ -8,7 +8,11 @@ use rusqlite::ffi;
 use super::dialect::DIALECT;
 use super::interrupt::Interruptible;
 use super::statement::{SqliteError, Statement};
+use crate::dialect::check_parameters;
 use crate::failure::{DEVICE_ERROR_HINT, FULL_DISK_HINT, Failure, FailureKind};
+
+/// SQLite's other forms of parameters. A script gives such parameters no value, so they would silently be NULL.
+pub(super) const MARKS: &str = "?, @name or $name";
 
 /// Executes one statement of a setup section, which is at `place` in the script's file. Returns false when `cancelled`
 /// interrupted it.
@@ -29,7 +33,7 @@ pub(super) unsafe fn set_up(
     // SAFETY: the connection is open, and the statement ends with this function.
     let prepared = unsafe { Statement::prepare(connection, &setup.sql.text(DIALECT.place)) };
     let mut statement = prepared.map_err(|error| failure(error, place))?;
-    check_parameters(&statement, setup.sql.parameters(), place)?;
+    check_parameters(statement.parameters(), setup.sql.parameters(), place, MARKS)?;
     for (index, &value) in setup.values.iter().enumerate() {
         // SAFETY: the setup keeps its texts beyond this function, in which the statement ends.
         unsafe { statement.bind(index, value) };
@@ -38,20 +42,6 @@ pub(super) unsafe fn set_up(
         Err(error) if error.primary_code() == ffi::SQLITE_INTERRUPT => Ok(false),
         outcome => outcome.map(|()| true).map_err(|error| failure(error, place)),
     }
-}
-
-/// Refuses a statement with parameters in SQLite's other forms, `?`, `@a` or `$a`: the script gives such parameters no
-/// value, so they would silently be NULL.
-///
-/// # Errors
-/// When the statement has another number of parameters than `given`, the number of the script's.
-pub(super) fn check_parameters(statement: &Statement, given: usize, place: &str) -> Result<(), Failure> {
-    if statement.parameters() == given {
-        return Ok(());
-    }
-    let what = format!("this statement has {} parameters, and the script gives it {given}", statement.parameters());
-    let hint = "write every parameter as :name, not as ?, @name or $name, and set it with \\set";
-    Err(Failure::new(FailureKind::Usage, what, place, hint))
 }
 
 fn failure(error: SqliteError, place: &str) -> Failure {

@@ -12,17 +12,18 @@ use serde::Serialize;
 use crate::failure::{DEVICE_ERROR_HINT, Failure, FailureKind, RELOAD_HINT};
 
 /// The content of a b-tree.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TreeKind {
     /// A table's rows, also if the table is stored in the order of its key (WITHOUT ROWID).
+    #[default]
     Table,
     /// The entries of an index.
     Index,
 }
 
 /// The figures of one b-tree.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Tree {
     /// Name of the table or index.
     pub name: String,
@@ -159,19 +160,7 @@ fn declared_trees(connection: &Connection) -> rusqlite::Result<Vec<Tree>> {
         connection.prepare("SELECT name, tbl_name, type FROM sqlite_schema WHERE rootpage > 0 ORDER BY rowid")?;
     let trees = statement.query_map([], |row| {
         let kind = if row.get_ref(2)?.as_str()? == "index" { TreeKind::Index } else { TreeKind::Table };
-        Ok(Tree {
-            name: row.get(0)?,
-            table: row.get(1)?,
-            kind,
-            rows: 0,
-            leaf_pages: 0,
-            interior_pages: 0,
-            overflow_pages: 0,
-            height: 0,
-            level_pages: Vec::new(),
-            payload_bytes: 0,
-            unused_bytes: 0,
-        })
+        Ok(Tree { name: row.get(0)?, table: row.get(1)?, kind, ..Tree::default() })
     })?;
     trees.collect()
 }

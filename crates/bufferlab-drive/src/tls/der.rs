@@ -60,7 +60,7 @@ mod tests {
     use x509_cert::der::oid::db::rfc5912::ECDSA_WITH_SHA_256;
 
     use super::*;
-    use crate::server::datetime::DateTime;
+    use bufferlab_workload::datetime::DateTime;
 
     /// A certificate of version 1 that OpenSSL 3.0 made by `x509 -req -signkey`. Its serial number has 24 bytes, and
     /// RFC 5280 allows 20.

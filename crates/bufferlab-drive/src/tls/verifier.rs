@@ -18,8 +18,8 @@ use rustls::{CertificateError, DigitallySignedStruct, Error, RootCertStore, Sign
 
 use super::der::Certificate;
 use crate::lock;
-use crate::server::datetime::DateTime;
 use crate::server::refusal::Refusal;
+use bufferlab_workload::datetime::DateTime;
 
 /// The root certificates, which may sign a server's certificate.
 #[derive(Debug)]

@@ -77,26 +77,10 @@ impl DeviceProbe {
         Self { subject, line: line(device), disks: device.disks.iter().map(below).collect() }
     }
 
-    fn push(&self, out: &mut Vec<Reading>, counters: &DiskCounters, no_column: &Arc<str>) {
-        for (metric, column, unit) in COUNTERS {
-            let count = counters
-                .get(column)
-                .and_then(|value| value.checked_mul(unit))
-                .and_then(|value| i64::try_from(value).ok());
-            out.push(match count {
-                Some(count) => Reading::counter(NAME, metric, &self.subject, count),
-                None => Reading::missing(NAME, metric, &self.subject, no_column),
-            });
-        }
-        out.push(match counters.get(Column::InFlight) {
-            Some(requests) => Reading::gauge(NAME, IN_FLIGHT, &self.subject, requests as f64),
-            None => Reading::missing(NAME, IN_FLIGHT, &self.subject, no_column),
-        });
-    }
-
-    fn push_missing(&self, out: &mut Vec<Reading>, reason: &Arc<str>) {
-        let metrics = COUNTERS.iter().map(|(metric, _, _)| *metric).chain([IN_FLIGHT]);
-        out.extend(metrics.map(|metric| Reading::missing(NAME, metric, &self.subject, reason)));
+    fn push(&self, out: &mut Vec<Reading>, read: &ReadLine) {
+        push(out, &self.subject, read, &COUNTERS);
+        let requests = value(read, Column::InFlight, 1).map(|requests| requests as f64);
+        out.push(Reading::gauge_or(NAME, IN_FLIGHT, &self.subject, requests));
     }
 }
 
@@ -106,32 +90,30 @@ impl Probe for DeviceProbe {
     }
 
     fn sample(&mut self, out: &mut Vec<Reading>) {
-        let counters = match &mut self.line {
-            Ok(line) => line.read(),
-            Err(reason) => Err(Arc::clone(reason)),
-        };
-        match counters {
-            Ok((counters, no_column)) => self.push(out, &counters, &no_column),
-            Err(reason) => self.push_missing(out, &reason),
-        }
+        let own = read(&mut self.line);
+        self.push(out, &own);
         for disk in &mut self.disks {
-            push_disk(out, &disk.name, &mut disk.line);
+            push(out, &disk.name, &read(&mut disk.line), &DISK_COUNTERS);
         }
     }
 }
 
-fn push_disk(out: &mut Vec<Reading>, name: &Arc<str>, line: &mut Result<DiskLine, Arc<str>>) {
-    let counters = match line {
-        Ok(line) => line.read(),
-        Err(reason) => Err(Arc::clone(reason)),
-    };
-    out.extend(DISK_COUNTERS.map(|(metric, column, unit)| match &counters {
-        Ok((counters, no_column)) => match counters.get(column).and_then(|value| value.checked_mul(unit)) {
-            Some(count) => Reading::counter(NAME, metric, name, count as i64),
-            None => Reading::missing(NAME, metric, name, no_column),
-        },
-        Err(reason) => Reading::missing(NAME, metric, name, reason),
-    }));
+/// A line's counters, and the reason for columns that it lacks; or the reason why it cannot be read.
+type ReadLine = Result<(DiskCounters, Arc<str>), Arc<str>>;
+
+fn push(out: &mut Vec<Reading>, subject: &Arc<str>, read: &ReadLine, metrics: &[(&'static str, Column, u64)]) {
+    let reading = |&(metric, column, unit): &_| Reading::counter_or(NAME, metric, subject, value(read, column, unit));
+    out.extend(metrics.iter().map(reading));
+}
+
+fn value(read: &ReadLine, column: Column, unit: u64) -> Result<i64, Arc<str>> {
+    let (counters, no_column) = read.as_ref().map_err(Arc::clone)?;
+    let value = counters.get(column).and_then(|value| i64::try_from(value.checked_mul(unit)?).ok());
+    value.ok_or_else(|| Arc::clone(no_column))
+}
+
+fn read(line: &mut Result<DiskLine, Arc<str>>) -> ReadLine {
+    line.as_mut().map_err(|reason| Arc::clone(reason))?.read()
 }
 
 impl Device {
@@ -141,7 +123,7 @@ impl Device {
 }
 
 impl DiskLine {
-    fn read(&mut self) -> Result<(DiskCounters, Arc<str>), Arc<str>> {
+    fn read(&mut self) -> ReadLine {
         let text = self.file.read()?;
         let counters = diskstats::find(text, self.major, self.minor).ok_or_else(|| Arc::clone(&self.gone))?;
         Ok((counters, Arc::clone(&self.no_column)))
@@ -186,7 +168,7 @@ mod tests {
         let counters = diskstats::find(text, 8, 0).expect("sda");
         let device = Device { name: Some("sda".into()), ..Device::default() };
         let mut out = Vec::new();
-        DeviceProbe::for_device(&device).push(&mut out, &counters, &"no column".into());
+        DeviceProbe::for_device(&device).push(&mut out, &Ok((counters, "no column".into())));
         let find = |metric| out.iter().find(|reading| reading.metric == metric).expect("emitted");
         assert_eq!(find("device_read_bytes").count, Some(331_218 * 512));
         assert_eq!(&*find("device_read_bytes").subject, "sda");

@@ -27,7 +27,7 @@ pub const UNNAMED: u8 = 2;
 
 /// A server's pool: its addresses, the size of its pages, and two numbers of reads. By these numbers an eviction by a
 /// scan's ring is distinguished from one by the pool's own replacement.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Pool {
     /// Bytes of a page of the pool.
@@ -124,6 +124,7 @@ impl Held {
 type Map<K, V> = HashMap<K, V, BuildHasherDefault<Mixed>>;
 
 /// The frames of one pool, as far as calls have shown them.
+#[derive(Default)]
 pub struct Frames {
     pool: Pool,
     /// The remainder of each frame's address divided by the page's size, equal for all frames; none before the first
@@ -145,18 +146,7 @@ pub struct Frames {
 impl Frames {
     /// Makes frames of which nothing is known.
     pub fn new(pool: Pool) -> Self {
-        Self {
-            pool,
-            remainder: None,
-            held: Map::default(),
-            frame_of: Map::default(),
-            reads_of: Map::default(),
-            last_ns: 0,
-            files: Map::default(),
-            process_numbers: Numbers::default(),
-            processes: Vec::new(),
-            counts: FrameCounts::default(),
-        }
+        Self { pool, ..Self::default() }
     }
 
     /// Returns the device and inode of each file, in the order of the numbers that records have as objects.

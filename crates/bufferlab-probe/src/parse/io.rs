@@ -5,21 +5,9 @@
 
 use super::{fields, named_numbers, number};
 
-/// Bytes of /proc/PID/io that reached the storage layer, and those of read and write calls.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[allow(missing_docs)]
-pub struct StorageBytes {
-    pub read_bytes: Option<u64>,
-    pub write_bytes: Option<u64>,
-    pub call_read_bytes: Option<u64>,
-    pub call_write_bytes: Option<u64>,
-}
-
-/// Reads /proc/PID/io.
-pub fn storage_bytes(text: &[u8]) -> StorageBytes {
-    let [read_bytes, write_bytes, call_read_bytes, call_write_bytes] =
-        named_numbers(text, ["read_bytes", "write_bytes", "rchar", "wchar"]);
-    StorageBytes { read_bytes, write_bytes, call_read_bytes, call_write_bytes }
+/// Returns bytes of /proc/PID/io: those read from and written to the storage layer, and those of read and write calls.
+pub fn storage_bytes(text: &[u8]) -> [Option<u64>; 4] {
+    named_numbers(text, ["read_bytes", "write_bytes", "rchar", "wchar"])
 }
 
 /// Returns the resident pages from /proc/PID/statm, its second field.
@@ -41,8 +29,8 @@ mod tests {
 
     #[test]
     fn cancelled_writes_and_read_calls_are_not_mistaken_for_storage_bytes() {
-        let bytes = storage_bytes(IO);
-        assert_eq!((bytes.read_bytes, bytes.write_bytes), (Some(67_108_864), Some(8_192)));
+        let [read, written, ..] = storage_bytes(IO);
+        assert_eq!((read, written), (Some(67_108_864), Some(8_192)));
     }
 
     #[test]

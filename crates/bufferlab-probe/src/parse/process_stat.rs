@@ -2,36 +2,14 @@
 
 use super::{fields, number};
 
-/// The values that probes take from /proc/PID/stat.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-#[allow(missing_docs)]
-pub struct ProcessStat {
-    pub minor_faults: Option<u64>,
-    pub major_faults: Option<u64>,
-    pub user_ticks: Option<u64>,
-    pub system_ticks: Option<u64>,
-    /// Minor faults of children that have ended and for which the process has waited.
-    pub children_minor_faults: Option<u64>,
-    pub children_major_faults: Option<u64>,
-    pub children_user_ticks: Option<u64>,
-    pub children_system_ticks: Option<u64>,
-}
-
-/// Reads /proc/PID/stat. The name of the program is in brackets, and may contain blanks and brackets itself.
-pub fn process_stat(text: &[u8]) -> ProcessStat {
-    let Some(end) = text.iter().rposition(|byte| *byte == b')') else { return ProcessStat::default() };
+/// Returns values of /proc/PID/stat: clock ticks in user and in system mode, minor and major faults. Each is a pair of
+/// the process's own value and that of children that have ended and for which it has waited. The name of the program is
+/// in brackets, and may contain blanks and brackets itself.
+pub fn process_stat(text: &[u8]) -> [[Option<u64>; 2]; 4] {
+    let end = text.iter().rposition(|byte| *byte == b')').unwrap_or(text.len());
     // The field after the name is the third.
-    let field = |number_in_manual: usize| fields(&text[end + 1..]).nth(number_in_manual - 3).and_then(number);
-    ProcessStat {
-        minor_faults: field(10),
-        major_faults: field(12),
-        user_ticks: field(14),
-        system_ticks: field(15),
-        children_minor_faults: field(11),
-        children_major_faults: field(13),
-        children_user_ticks: field(16),
-        children_system_ticks: field(17),
-    }
+    let field = |number_in_manual: usize| fields(text.get(end + 1..)?).nth(number_in_manual - 3).and_then(number);
+    [[14, 16], [15, 17], [10, 11], [12, 13]].map(|both| both.map(field))
 }
 
 #[cfg(test)]
@@ -42,11 +20,10 @@ mod tests {
     #[test]
     fn a_name_with_blanks_and_brackets_moves_no_field() {
         let text = b"4711 (my) sql (d)) S 1 4711 4711 0 -1 4194560 15001 7 33 9 1200 340 1 2 20 0 38 0 99 1 2";
-        let stat = process_stat(text);
-        assert_eq!((stat.minor_faults, stat.major_faults), (Some(15_001), Some(33)));
-        assert_eq!((stat.user_ticks, stat.system_ticks), (Some(1_200), Some(340)));
-        assert_eq!((stat.children_minor_faults, stat.children_major_faults), (Some(7), Some(9)));
-        assert_eq!((stat.children_user_ticks, stat.children_system_ticks), (Some(1), Some(2)));
+        let [user, system, minor_faults, major_faults] = process_stat(text);
+        assert_eq!((minor_faults, major_faults), ([Some(15_001), Some(7)], [Some(33), Some(9)]));
+        assert_eq!((user, system), ([Some(1_200), Some(1)], [Some(340), Some(2)]));
+        assert_eq!(process_stat(b"4711 (my sqld"), [[None; 2]; 4]);
     }
 
     proptest! {

@@ -1,11 +1,9 @@
 //! Converts dates to whole days since 1970-01-01, the form of dates in loaded rows, comparisons and parameters of
 //! statements.
 
-const DAYS_OF_MONTH: [u32; 12] = [31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
+use crate::datetime::DateTime;
 
-fn is_leap(year: u32) -> bool {
-    year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400))
-}
+const DAY_US: i64 = 86_400_000_000;
 
 /// Returns the days since 1970-01-01 of a date such as 1998-09-02; none for a text that is not a date from 1970 to
 /// 2199.
@@ -17,19 +15,11 @@ pub fn day_of(text: &str) -> Option<i32> {
         plain.then(|| part.parse::<u32>().ok()).flatten()
     };
     let (year, month, day) = (part(4)?, part(2)?, part(2)?);
-    if !(1970..2200).contains(&year) {
-        return None;
-    }
-    let of_month = |month: u32| {
-        let days = DAYS_OF_MONTH.get(month.checked_sub(1)? as usize)?;
-        Some(days + u32::from(month == 2 && is_leap(year)))
-    };
-    if day == 0 || day > of_month(month)? {
-        return None;
-    }
-    let years: u32 = (1970..year).map(|year| 365 + u32::from(is_leap(year))).sum();
-    let months: u32 = (1..month).filter_map(of_month).sum();
-    Some((years + months + day - 1) as i32)
+    let date = DateTime { year: year.into(), month: month as u8, day: day as u8, time: (0, 0, 0) };
+    let micros = date.micros();
+    // A month has no such day if another date comes back.
+    let is_date = (1970..2200).contains(&year) && DateTime::from_micros(micros) == date;
+    is_date.then_some((micros / DAY_US) as i32)
 }
 
 #[cfg(test)]

@@ -142,9 +142,7 @@ impl Population for IndexScanPopulation {
     }
 
     fn tables(&self) -> Vec<LoadedTable> {
-        let kinds = |table: &Table| table.columns().iter().map(|&(_, kind)| kind).collect();
-        let tables = self.tables.tables().iter();
-        tables.map(|table| LoadedTable { name: table.name(), columns: kinds(table) }).collect()
+        self.tables.tables().iter().map(|table| LoadedTable::of(table.name(), table.columns())).collect()
     }
 
     fn partitions(&self) -> usize {

@@ -6,25 +6,7 @@
 use serde::Deserialize;
 
 use super::config::ScaleFactor;
-use crate::population::ColumnKind;
-
-type Column = (&'static str, ColumnKind);
-
-const fn int(name: &'static str) -> Column {
-    (name, ColumnKind::Integer)
-}
-
-const fn cents(name: &'static str) -> Column {
-    (name, ColumnKind::Cents)
-}
-
-const fn days(name: &'static str) -> Column {
-    (name, ColumnKind::Days)
-}
-
-const fn text(name: &'static str, max_chars: u16) -> Column {
-    (name, ColumnKind::Text { max_chars })
-}
+use crate::population::{Column, cents, days, int, text};
 
 const REGION: &[Column] = &[int("r_regionkey"), text("r_name", 25), text("r_comment", 152)];
 
@@ -139,6 +121,18 @@ impl TableSet {
     }
 }
 
+/// Name and columns of each table, in the order of [`Table`].
+const DECLARED: [(&str, &[Column]); Table::ALL.len()] = [
+    ("region", REGION),
+    ("nation", NATION),
+    ("supplier", SUPPLIER),
+    ("part", PART),
+    ("partsupp", PARTSUPP),
+    ("customer", CUSTOMER),
+    ("orders", ORDERS),
+    ("lineitem", LINEITEM),
+];
+
 impl Table {
     /// All tables, of which LINEITEM is the last.
     pub const ALL: [Table; 8] = [
@@ -155,31 +149,13 @@ impl Table {
     /// Returns the table's name, the same in every dialect.
     #[must_use]
     pub const fn name(self) -> &'static str {
-        match self {
-            Table::Region => "region",
-            Table::Nation => "nation",
-            Table::Supplier => "supplier",
-            Table::Part => "part",
-            Table::PartSupp => "partsupp",
-            Table::Customer => "customer",
-            Table::Orders => "orders",
-            Table::LineItem => "lineitem",
-        }
+        DECLARED[self as usize].0
     }
 
     /// Returns the table's columns, in the order of every dialect's schema.
     #[must_use]
     pub const fn columns(self) -> &'static [Column] {
-        match self {
-            Table::Region => REGION,
-            Table::Nation => NATION,
-            Table::Supplier => SUPPLIER,
-            Table::Part => PART,
-            Table::PartSupp => PARTSUPP,
-            Table::Customer => CUSTOMER,
-            Table::Orders => ORDERS,
-            Table::LineItem => LINEITEM,
-        }
+        DECLARED[self as usize].1
     }
 
     /// Returns the number of units by which the generators divide the table into partitions. A unit is a row; in

@@ -311,35 +311,26 @@ impl Reader<'_> {
     }
 
     fn sum(&mut self, depth: usize) -> Result<(), Fault> {
-        self.product(depth)?;
-        loop {
-            let op = if self.accept('+') {
-                Op::Add
-            } else if self.accept('-') {
-                Op::Subtract
-            } else {
-                return Ok(());
-            };
-            self.product(depth)?;
-            self.emit(op)?;
-        }
+        self.left_to_right(depth, &[('+', Op::Add), ('-', Op::Subtract)], Self::product)
     }
 
     fn product(&mut self, depth: usize) -> Result<(), Fault> {
-        self.signed(depth)?;
-        loop {
-            let op = if self.accept('*') {
-                Op::Multiply
-            } else if self.accept('/') {
-                Op::Divide
-            } else if self.accept('%') {
-                Op::Remainder
-            } else {
-                return Ok(());
-            };
-            self.signed(depth)?;
-            self.emit(op)?;
+        self.left_to_right(depth, &[('*', Op::Multiply), ('/', Op::Divide), ('%', Op::Remainder)], Self::signed)
+    }
+
+    /// Reads operands with signs between them, which are executed from left to right.
+    fn left_to_right(
+        &mut self,
+        depth: usize,
+        signs: &[(char, Op)],
+        operand: fn(&mut Self, usize) -> Result<(), Fault>,
+    ) -> Result<(), Fault> {
+        operand(self, depth)?;
+        while let Some((_, op)) = signs.iter().find(|(sign, _)| self.accept(*sign)) {
+            operand(self, depth)?;
+            self.emit(*op)?;
         }
+        Ok(())
     }
 
     fn signed(&mut self, depth: usize) -> Result<(), Fault> {

@@ -49,7 +49,7 @@ pub struct Transaction {
 }
 
 /// A script without mistakes.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Script {
     pub(super) source: String,
     pub(super) setup: Vec<Step>,
@@ -134,6 +134,7 @@ fn marker(line: &str) -> Option<Marker<'_>> {
 }
 
 /// The section that the parser is reading.
+#[derive(Default)]
 struct Section {
     /// The section's transaction; none in the setup section.
     transaction: Option<(String, u32)>,
@@ -149,18 +150,11 @@ struct Section {
 
 impl Section {
     fn new(transaction: Option<(String, u32)>, line: usize) -> Self {
-        Section {
-            transaction,
-            line,
-            steps: Vec::new(),
-            statements: 0,
-            set: HashMap::new(),
-            open_since: None,
-            ends_rolled_back: false,
-        }
+        Section { transaction, line, ..Section::default() }
     }
 }
 
+#[derive(Default)]
 struct Parser<'a> {
     source: &'a str,
     predefined: HashMap<&'a str, usize>,
@@ -236,28 +230,8 @@ impl<'a> Parser<'a> {
             predefined.insert(name.as_str(), slots.len());
             slots.push(*value);
         }
-        let script = Script {
-            source: source.to_owned(),
-            setup: Vec::new(),
-            setup_statements: 0,
-            transactions: Vec::new(),
-            statements: Vec::new(),
-            slots,
-            zipf_places: 0,
-            texts: Arc::default(),
-            variables_used: Vec::new(),
-        };
-        Ok(Parser {
-            source,
-            predefined,
-            used: Vec::new(),
-            script,
-            texts: Vec::new(),
-            section: None,
-            has_setup: false,
-            has_sections: false,
-            steps: 0,
-        })
+        let script = Script { source: source.to_owned(), slots, ..Script::default() };
+        Ok(Parser { source, predefined, script, ..Parser::default() })
     }
 
     fn read(mut self, text: &str) -> Result<Script, ScriptError> {

@@ -4,7 +4,7 @@
 //! Key columns come first and in the order of the primary key, so that an engine with clustered tables finds the key at
 //! the start of a row. This file has no SQL: an engine's dialect translates the kinds to the engine's types.
 
-use crate::population::ColumnKind;
+use crate::population::{Column, basis_points, cents, int, micros, text};
 
 /// Rows of ITEM, for any number of warehouses.
 pub const ITEMS: u32 = 100_000;
@@ -25,45 +25,6 @@ pub const MAX_ORDER_LINES: u32 = 15;
 pub const TERMINALS_PER_WAREHOUSE: u32 = 10;
 /// Most characters in C_DATA.
 pub const MAX_C_DATA_CHARS: usize = 500;
-
-/// A column of a table.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Column {
-    /// The specification's name in lower case.
-    pub name: &'static str,
-    /// The kind of the column's values.
-    pub kind: ColumnKind,
-    /// True for O_CARRIER_ID and OL_DELIVERY_D, which are NULL until the order is delivered.
-    pub nullable: bool,
-}
-
-const fn column(name: &'static str, kind: ColumnKind) -> Column {
-    Column { name, kind, nullable: false }
-}
-
-const fn int(name: &'static str) -> Column {
-    column(name, ColumnKind::Integer)
-}
-
-const fn cents(name: &'static str) -> Column {
-    column(name, ColumnKind::Cents)
-}
-
-const fn basis_points(name: &'static str) -> Column {
-    column(name, ColumnKind::BasisPoints)
-}
-
-const fn micros(name: &'static str) -> Column {
-    column(name, ColumnKind::Micros)
-}
-
-const fn text(name: &'static str, max_chars: u16) -> Column {
-    column(name, ColumnKind::Text { max_chars })
-}
-
-const fn nullable(column: Column) -> Column {
-    Column { nullable: true, ..column }
-}
 
 const ITEM: &[Column] = &[int("i_id"), int("i_im_id"), text("i_name", 24), cents("i_price"), text("i_data", 50)];
 
@@ -148,13 +109,14 @@ const HISTORY: &[Column] = &[
     text("h_data", 24),
 ];
 
+/// O_CARRIER_ID and OL_DELIVERY_D are NULL until the order is delivered.
 const ORDERS_COLUMNS: &[Column] = &[
     int("o_w_id"),
     int("o_d_id"),
     int("o_id"),
     int("o_c_id"),
     micros("o_entry_d"),
-    nullable(int("o_carrier_id")),
+    int("o_carrier_id").nullable(),
     int("o_ol_cnt"),
     int("o_all_local"),
 ];
@@ -168,7 +130,7 @@ const ORDER_LINE: &[Column] = &[
     int("ol_number"),
     int("ol_i_id"),
     int("ol_supply_w_id"),
-    nullable(micros("ol_delivery_d")),
+    micros("ol_delivery_d").nullable(),
     int("ol_quantity"),
     cents("ol_amount"),
     text("ol_dist_info", 24),
@@ -214,44 +176,31 @@ impl TableId {
     /// Returns the table's name in every dialect.
     #[must_use]
     pub fn name(self) -> &'static str {
-        match self {
-            TableId::Item => "item",
-            TableId::Warehouse => "warehouse",
-            TableId::District => "district",
-            TableId::Stock => "stock",
-            TableId::Customer => "customer",
-            TableId::History => "history",
-            TableId::Orders => "orders",
-            TableId::NewOrder => "new_order",
-            TableId::OrderLine => "order_line",
-        }
+        DECLARED[self as usize].0
     }
 
     /// Returns the table's columns, in the order of every generated row.
     #[must_use]
     pub fn columns(self) -> &'static [Column] {
-        match self {
-            TableId::Item => ITEM,
-            TableId::Warehouse => WAREHOUSE,
-            TableId::District => DISTRICT,
-            TableId::Stock => STOCK,
-            TableId::Customer => CUSTOMER,
-            TableId::History => HISTORY,
-            TableId::Orders => ORDERS_COLUMNS,
-            TableId::NewOrder => NEW_ORDER,
-            TableId::OrderLine => ORDER_LINE,
-        }
+        DECLARED[self as usize].1
     }
 
     /// Returns the number of leading columns that form the primary key; zero for HISTORY, which has none.
     #[must_use]
     pub fn key_columns(self) -> usize {
-        match self {
-            TableId::Item | TableId::Warehouse => 1,
-            TableId::District | TableId::Stock => 2,
-            TableId::Customer | TableId::Orders | TableId::NewOrder => 3,
-            TableId::OrderLine => 4,
-            TableId::History => 0,
-        }
+        DECLARED[self as usize].2
     }
 }
+
+/// Name, columns and number of key columns of each table, in the order of [`TableId`].
+const DECLARED: [(&str, &[Column], usize); TableId::ALL.len()] = [
+    ("item", ITEM, 1),
+    ("warehouse", WAREHOUSE, 1),
+    ("district", DISTRICT, 2),
+    ("stock", STOCK, 2),
+    ("customer", CUSTOMER, 3),
+    ("history", HISTORY, 0),
+    ("orders", ORDERS_COLUMNS, 3),
+    ("new_order", NEW_ORDER, 3),
+    ("order_line", ORDER_LINE, 4),
+];

@@ -98,8 +98,8 @@ pub(super) fn each(
         let end = result(packets, stream, |packets, stream, head| {
             if !head.as_before {
                 definitions(packets, stream, head.columns, &mut |_| Ok(()))?;
-            } else if end_of_rows(packets.next(stream)?)?.is_none() {
-                return Err(broken("no end of the columns' definitions").into());
+            } else {
+                end_of_definitions(packets, stream)?;
             }
             loop {
                 let packet = packets.next(stream)?;
@@ -203,6 +203,10 @@ pub(super) fn definitions(
         }
         take(packet)?;
     }
+    end_of_definitions(packets, stream)
+}
+
+fn end_of_definitions(packets: &mut Packets, stream: &mut impl Read) -> Result<(), MysqlError> {
     match end_of_rows(packets.next(stream)?)? {
         Some(_) => Ok(()),
         None => Err(broken("no end of the columns' definitions").into()),
@@ -268,10 +272,7 @@ fn described(
     if columns.len() != head.columns {
         return Err(broken("another number of columns than it described").into());
     }
-    match end_of_rows(packets.next(stream)?)? {
-        Some(_) => Ok(()),
-        None => Err(broken("no end of the columns' definitions").into()),
-    }
+    end_of_definitions(packets, stream)
 }
 
 /// Returns whether more results follow, if this packet ends definitions or rows; none for another packet.

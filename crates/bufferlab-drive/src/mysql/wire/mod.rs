@@ -20,9 +20,9 @@ pub(super) use self::bytes::{Bytes, broken};
 use self::packets::Packets;
 pub use self::row::{Columns, Row, Unreadable};
 use super::error::MysqlError;
-use super::stream::Stream;
 use crate::server::patience::{Patience, is_a_step};
 use crate::server::python_session::Table;
+use crate::server::stream::Stream;
 
 const COM_QUERY: u8 = 0x03;
 const COM_STMT_PREPARE: u8 = 0x16;

@@ -6,7 +6,7 @@ use std::io::Error;
 use bufferlab_workload::client::Value;
 
 use super::bytes::{Bytes, broken};
-use crate::server::datetime::DateTime;
+use bufferlab_workload::datetime::DateTime;
 
 /// The flag of a column with unsigned numbers (mysql's include/mysql_com.h).
 const UNSIGNED: u16 = 0x20;
@@ -113,16 +113,17 @@ impl<'a> Row<'a> {
         Ok(Row { columns: &columns.0, nulls, values: rest })
     }
 
-    /// Returns the row if it has this number of columns. The server describes the columns again at each execution, so
-    /// their number may change.
+    /// Passes the values of a row of this number of columns to `take`. The server describes the columns again at each
+    /// execution, so their number may change.
     ///
     /// # Errors
-    /// When the row has another number of columns.
-    pub fn of_width(self, columns: usize) -> Result<Self, Unreadable> {
-        if self.columns.len() == columns {
-            return Ok(self);
+    /// When the row has another number of columns, or no workload reads a value.
+    #[inline]
+    pub fn each(self, columns: usize, mut take: impl FnMut(Value<'a>)) -> Result<(), Unreadable> {
+        if self.columns.len() != columns {
+            return Err(broken("a row of another number of columns than its statement has").into());
         }
-        Err(broken("a row of another number of columns than its statement has").into())
+        self.values().try_for_each(|value| value.map(&mut take))
     }
 
     /// Returns the row's values, from the first column on. Ignore the values after an error.
@@ -219,9 +220,12 @@ mod tests {
     fn a_row_of_another_width_is_refused() {
         let columns = columns(&[(1, false), (1, false)]);
         let row = Row::of(&columns, &[0, 0, 5, 6]).expect("it is whole");
-        assert_eq!(row.of_width(2).expect("it has two").values().count(), 2);
-        assert!(matches!(row.of_width(1), Err(Unreadable::Broken(_))));
-        assert!(matches!(row.of_width(14), Err(Unreadable::Broken(_))));
+        let mut values = 0;
+        row.each(2, |_| values += 1).expect("it has two");
+        assert_eq!(values, 2);
+        for width in [1, 14] {
+            assert!(matches!(row.each(width, |_| panic!("it has two")), Err(Unreadable::Broken(_))));
+        }
     }
 
     #[test]

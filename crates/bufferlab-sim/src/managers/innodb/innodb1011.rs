@@ -132,12 +132,8 @@ impl Model for Innodb1011 {
 
     fn sample(settings: &mut Innodb1011Settings, one_in: OneIn) {
         settings.sampled_one_in = one_in;
-        if let Some(age) = &mut settings.flush_age {
-            age.sample(one_in);
-        }
-        if let Some(rate) = &mut settings.flush_rate {
-            rate.sample(one_in);
-        }
+        settings.flush_age.iter_mut().for_each(|age| age.sample(one_in));
+        settings.flush_rate.iter_mut().for_each(|rate| rate.sample(one_in));
     }
 
     fn check(settings: &Innodb1011Settings, _frames: NonZeroU32) -> Result<(), String> {

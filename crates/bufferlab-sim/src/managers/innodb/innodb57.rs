@@ -149,15 +149,9 @@ impl Model for Innodb57 {
 
     fn sample(settings: &mut Innodb57Settings, one_in: OneIn) {
         settings.sampled_one_in = one_in;
-        if let Some(age) = &mut settings.flush_age {
-            age.sample(one_in);
-        }
-        if let Some(rate) = &mut settings.flush_rate {
-            rate.sample(one_in);
-        }
-        if let Some(capacity) = &mut settings.io_capacity {
-            capacity.sample(one_in);
-        }
+        settings.flush_age.iter_mut().for_each(|age| age.sample(one_in));
+        settings.flush_rate.iter_mut().for_each(|rate| rate.sample(one_in));
+        settings.io_capacity.iter_mut().for_each(|capacity| capacity.sample(one_in));
     }
 
     fn check(settings: &Innodb57Settings, _frames: NonZeroU32) -> Result<(), String> {

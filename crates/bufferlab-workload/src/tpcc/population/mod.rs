@@ -43,8 +43,7 @@ impl Population for TpccPopulation {
     }
 
     fn tables(&self) -> Vec<LoadedTable> {
-        let kinds = |table: TableId| table.columns().iter().map(|column| column.kind).collect();
-        TableId::ALL.map(|table| LoadedTable { name: table.name(), columns: kinds(table) }).to_vec()
+        TableId::ALL.map(|table| LoadedTable::of(table.name(), table.columns())).to_vec()
     }
 
     fn partitions(&self) -> usize {
@@ -52,8 +51,7 @@ impl Population for TpccPopulation {
     }
 
     fn table_of(&self, partition: usize) -> usize {
-        let table = self.partitions[partition].table();
-        TableId::ALL.iter().position(|&other| other == table).unwrap_or_default()
+        self.partitions[partition].table() as usize
     }
 
     fn expected_rows(&self) -> u64 {

@@ -1,11 +1,11 @@
-//! Converts dates as servers write them from and to microseconds since 1970 (UTC, proleptic Gregorian calendar).
+//! Converts dates of the calendar from and to microseconds since 1970 (UTC, proleptic Gregorian calendar).
 //!
 //! The algorithms for days and civil dates are those of Howard Hinnant, "chrono-Compatible Low-Level Date Algorithms"
 //! (2013).
 
 const DAY_S: i64 = 86_400;
 
-/// A date and time of a DATETIME column.
+/// A date and time, as in a DATETIME column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DateTime {
     /// Year of the Gregorian calendar.

@@ -1,16 +1,23 @@
-//! The stream of a connection: a socket, or TLS over one.
+//! The stream of a connection: a socket, or TLS over one; and the connecting of sockets.
 
 use std::io::{self, Read, Write};
-use std::net::TcpStream;
+use std::net::{TcpStream, ToSocketAddrs};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
-use crate::server::input::await_input;
+use rustix::net::sockopt::{Timeout, set_socket_timeout};
+
+use super::input::await_input;
+use super::target::Place;
+use super::unix::connect_within;
 use crate::tls::Tls;
 
+/// The longest time for connecting a socket.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+
 /// A stream. The variants differ in how its bytes are protected.
-pub(super) enum Stream {
+pub(crate) enum Stream {
     /// A Unix socket, whose bytes do not leave this host.
     Unix(UnixStream),
     /// A TCP socket.
@@ -20,6 +27,17 @@ pub(super) enum Stream {
 }
 
 impl Stream {
+    /// Connects a socket to a server's place.
+    ///
+    /// # Errors
+    /// The system's error.
+    pub fn connect(place: &Place) -> io::Result<Self> {
+        Ok(match place {
+            Place::Socket(path) => Stream::Unix(connect_within(path, CONNECT_TIMEOUT)?),
+            Place::Tcp { host, port } => Stream::Tcp(connect_tcp(host, *port)?),
+        })
+    }
+
     /// Returns true when the bytes do not leave this host.
     pub fn is_local(&self) -> bool {
         let is_loopback =
@@ -36,13 +54,8 @@ impl Stream {
     /// # Errors
     /// The operating system's error.
     pub fn set_timeouts(&self, read: Option<Duration>, write: Option<Duration>) -> io::Result<()> {
-        match self {
-            Stream::Unix(socket) => socket.set_read_timeout(read).and_then(|()| socket.set_write_timeout(write)),
-            Stream::Tcp(socket) => socket.set_read_timeout(read).and_then(|()| socket.set_write_timeout(write)),
-            Stream::Tls(tls) => {
-                tls.socket().set_read_timeout(read).and_then(|()| tls.socket().set_write_timeout(write))
-            }
-        }
+        set_socket_timeout(self, Timeout::Recv, read)?;
+        Ok(set_socket_timeout(self, Timeout::Send, write)?)
     }
 
     /// Sets the time limit of each read.
@@ -50,11 +63,7 @@ impl Stream {
     /// # Errors
     /// The operating system's error.
     pub fn set_read_timeout(&self, limit: Duration) -> io::Result<()> {
-        match self {
-            Stream::Unix(socket) => socket.set_read_timeout(Some(limit)),
-            Stream::Tcp(socket) => socket.set_read_timeout(Some(limit)),
-            Stream::Tls(tls) => tls.socket().set_read_timeout(Some(limit)),
-        }
+        Ok(set_socket_timeout(self, Timeout::Recv, Some(limit))?)
     }
 
     /// Returns another descriptor of the socket.
@@ -64,6 +73,24 @@ impl Stream {
     pub fn socket(&self) -> io::Result<OwnedFd> {
         self.as_fd().try_clone_to_owned()
     }
+}
+
+/// Connects to the first address of a name that answers.
+///
+/// # Errors
+/// The error of the last address.
+pub(crate) fn connect_tcp(host: &str, port: u16) -> io::Result<TcpStream> {
+    let mut refused = io::Error::new(io::ErrorKind::NotFound, "this name has no address");
+    for address in (host, port).to_socket_addrs()? {
+        match TcpStream::connect_timeout(&address, CONNECT_TIMEOUT) {
+            Ok(stream) => {
+                stream.set_nodelay(true)?;
+                return Ok(stream);
+            }
+            Err(error) => refused = error,
+        }
+    }
+    Err(refused)
 }
 
 impl AsFd for Stream {
