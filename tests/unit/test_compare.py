@@ -448,3 +448,12 @@ def test_a_folder_without_todays_optional_fields_is_read(tmp_path: Path) -> None
     assert all("rate" not in record.run.settings for record in old.runs())
     compared = compare_sides(of_two_folders(old, build(tmp_path / "new", replace(ONE, seed=2))))
     assert compared.differing_settings == {}
+
+
+@pytest.mark.parametrize(("lost", "said"), [(0, "What differs: "), (40, "In doubt, because a check failed: ")])
+def test_a_difference_of_a_figure_that_a_failed_check_doubts_is_said_to_be_in_doubt(lost: int, said: str) -> None:
+    compared = two(ONE, replace(ONE, lost_latencies=lost, **OTHER_SEEDS))
+    donor = replace(two(ONE, scaled(ONE, 1.2)).of(HEADLINE)[0], metric="cpu_us_per_transaction")
+    compared = replace(compared, figures=(*compared.of(HEADLINE), donor))
+    assert answer(compared).endswith(f" {said}worker CPU per transaction.")
+    assert ("In doubt, because a check failed" in table(compared).caption) == bool(lost)

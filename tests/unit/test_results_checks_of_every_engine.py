@@ -278,6 +278,12 @@ def test_the_worst_run_is_the_one_that_exceeds_its_own_limit_most() -> None:
     assert "6 % off (long); limit 5 %" in found.detail
 
 
+def one_run(place: int = 0, database: object = None) -> MeasuredRun:
+    """Return a run of the point number `place`, with these sizes of the database."""
+    point = SimpleNamespace(index=place, label=f"p{place}")
+    return cast("MeasuredRun", SimpleNamespace(run=SimpleNamespace(point=point, database=database)))
+
+
 @pytest.mark.parametrize(
     ("misses", "mixed", "runs", "status"),
     [
@@ -298,10 +304,27 @@ def test_a_point_may_drift_by_what_the_counts_of_all_its_runs_scatter(
 
     Possibly by chance, too, if one run had 500 transactions of several types in a third.
     """
-    run = cast("MeasuredRun", SimpleNamespace(run=SimpleNamespace(point=SimpleNamespace(index=0, label="x"))))
-    found = stood_still("x", "x", "misses", [(run, 1.13, misses)] * runs, mixed=lambda _: mixed)
+    found = stood_still("x", "x", "misses", [(one_run(), 1.13, misses)] * runs, mixed=lambda _: mixed)
     assert found.status == status
-    assert found.failed_at == (("x",) if status == "failed" else ())
+    assert found.failed_at == (("p0",) if status == "failed" else ())
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "ratio", "advice"),
+    [
+        (100, 103, 1.5, "the database grew from 100 KiB to 103 KiB in a window: while it grows"),
+        (100, 103, 0.5, "a window twice as long"),
+        (100, 101, 1.5, "a window twice as long"),
+        (None, None, 1.5, "a window twice as long"),
+    ],
+)
+def test_misses_that_rise_in_a_growing_database_do_not_settle_in_a_longer_window(
+    start: int | None, end: int | None, ratio: float, advice: str
+) -> None:
+    base = SimpleNamespace(bytes_start=start and start * 1024, bytes_end=end and end * 1024)
+    found = stood_still("x", "x", "misses", [(one_run(database=base), ratio, 9_000)], mixed=lambda _: 0)
+    assert found.status == "failed"
+    assert f"; {advice}" in found.detail
 
 
 @pytest.mark.parametrize(
@@ -323,13 +346,8 @@ def test_a_window_that_cannot_show_drift_names_what_it_lacks(
 
 
 def test_a_failed_check_names_the_points_that_failed_and_no_other() -> None:
-    def run(index: int) -> MeasuredRun:
-        return cast(
-            "MeasuredRun", SimpleNamespace(run=SimpleNamespace(point=SimpleNamespace(index=index, label=f"p{index}")))
-        )
-
     drifts = [1.0, 1.3, 1.02, 0.7]
-    rows = [(run(place), drift, 9_000) for place, drift in enumerate(drifts)]
+    rows = [(one_run(place), drift, 9_000) for place, drift in enumerate(drifts)]
     found = stood_still("x", "What must hold", "misses", rows, mixed=lambda _: 0)
     assert found.failed_at == ("p1", "p3")
     assert named(found) == "What must hold (failed at p1 and p3)"

@@ -56,7 +56,8 @@ def sampled(transactions: np.ndarray, misses: np.ndarray, late: int) -> pl.DataF
 
 def failed(transactions: int, ratio: float, misses: float) -> bool:
     """Return whether the check fails a run with this drift."""
-    run = cast("MeasuredRun", SimpleNamespace(run=SimpleNamespace(point=SimpleNamespace(index=0, label="x"))))
+    point = SimpleNamespace(index=0, label="x")
+    run = cast("MeasuredRun", SimpleNamespace(run=SimpleNamespace(point=point, database=None)))
     found = stood_still("x", "x", "misses", [(run, ratio, misses / 3)], mixed=lambda _: transactions / 3)
     return found.status == "failed"
 

@@ -37,6 +37,8 @@ LOG_SHARE_WORTH_SAYING = 0.005
 #: If threads waited for a processor for at least this share of their time, the limits mention it. From 20 % on, waiting
 #: changes times more than most settings do.
 WAITING_SHARE_WORTH_SAYING = 0.20
+GROWN, STILL_GROWS = 1.10, 1.002
+"""The growth of the database from its load to a window, and in a window, from which on the limits mention it."""
 _SAME_POOL = 1.02
 """The ratio up to which pools count as equal: they are rounded to whole frames."""
 _KNOB_WORDS = {
@@ -111,9 +113,10 @@ def limits(analysis: Analysis, metric: str | None = None) -> list[str]:
     if predicted.said(analysis):
         return [*filter(None, [_caveat(analysis)]), *predicted.limits(analysis)]
     found = [_noise(analysis, metric), _uneven(analysis, metric), close_runs.sentence(analysis, metric)]
-    found += [_long_window(analysis), _waiting(analysis), _shares(analysis), *_settings(analysis)]
+    found += [_long_window(analysis), _growing(analysis), _waiting(analysis), _shares(analysis), *_settings(analysis)]
     found += ["Each metric's intervals hold together for all its steps; over many metrics at once they do not."]
-    found += [stopping.said(analysis), _some_blocks(analysis), _hosts(analysis), *differ_more(analysis)]
+    found += [_servers(analysis), stopping.said(analysis), _some_blocks(analysis), _hosts(analysis)]
+    found += differ_more(analysis)
     return [*filter(None, [_caveat(analysis), _foreign_server(analysis)]), *filter(None, found)]
 
 
@@ -461,6 +464,32 @@ def _long_window(analysis: Analysis) -> str | None:
         "Throughput and writes are not claimed, however far apart their intervals are: the shortest window is "
         f"{words.number(window_s)} s, and checkpoints need {LONG_WINDOW_SECONDS:.0f} s or more to even out (--full). "
         f"Counts of reads per transaction {told}."
+    )
+
+
+def _servers(analysis: Analysis) -> str | None:
+    """Return the command that compares the servers of a sweep over servers and another setting; None for others."""
+    servers = list(dict.fromkeys(point.swept["server"] for point in analysis.points if "server" in point.swept))
+    if len(servers) < 2 or analysis.axis in (None, "server"):
+        return None
+    return (
+        "The answer compares settings within each server. This compares two servers: bufferlab compare "
+        f"{analysis.sweep.path} --between server={servers[0]} server={servers[-1]}"
+    )
+
+
+def _growing(analysis: Analysis) -> str | None:
+    """Return a sentence on a database that has grown since its load and still grew in a window; None without one."""
+    bases = [base for run in analysis.runs if (base := run.run.database) and base.bytes_start and base.bytes_end]
+    grown = max(bases, key=lambda base: (base.bytes_end or 0) / base.bytes_loaded, default=None)
+    if grown is None or not grown.bytes_start or not grown.bytes_end:
+        return None
+    if grown.bytes_start < GROWN * grown.bytes_loaded or grown.bytes_end < STILL_GROWS * grown.bytes_start:
+        return None
+    return (
+        f"The workload makes the database grow: from {format_bytes(grown.bytes_loaded)} as loaded to "
+        f"{format_bytes(grown.bytes_end)} at a window's end. Its reads have no steady state: longer windows and "
+        "warm-ups give other means, so compare only sweeps whose windows and warm-ups are equally long."
     )
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from bufferlab.results.drift import LATE_FITS, MIN_MISSES, WORK
 from bufferlab.results.window import Value, Window
-from bufferlab.units import format_percent
+from bufferlab.units import format_bytes, format_percent
 
 if TYPE_CHECKING:
     from bufferlab.results.metrics import Metric
@@ -353,6 +353,22 @@ def _not_judged(what: str, seen: Sequence[tuple[MeasuredRun, float]], late_s: fl
     return f"no third of a window has {MIN_MISSES:,} {what} and samples at its ends"
 
 
+def _growth(runs: Sequence[MeasuredRun]) -> str:
+    """Return in words how far the database grew in the window in which it grew most; "" if it hardly grew."""
+    sizes = [(base.bytes_start, base.bytes_end) for run in runs if (base := run.run.database) and base.bytes_start]
+    start, end = max(sizes, key=lambda of: (of[1] or 0) / (of[0] or 1), default=(0, 0))
+    if not start or not end or end < (1 + _GROWS) * start:
+        return ""
+    return (
+        f"the database grew from {format_bytes(start)} to {format_bytes(end)} in a window: while it grows, more pages "
+        "are missed, and a longer window does not settle"
+    )
+
+
+_GROWS = 0.02
+"""The growth of the database in a window, as a share, from which on it may explain that misses rise."""
+
+
 def stood_still(
     name: str,
     title: str,
@@ -386,7 +402,7 @@ def stood_still(
             exp(sum(log(ratio) for _, ratio, _ in of) / len(of)),
             drift_limit(sum(counted for _, _, counted in of), sum(mixed(run) for run, _, _ in of)),
             of[0][0].run.point.label,
-            len(of),
+            [run for run, _, _ in of],
         )
         for of in points.values()
     ]
@@ -395,10 +411,11 @@ def stood_still(
     left = f"; runs not judged, for too few {what} or too short a window: {silent}" if silent else ""
     detail = (
         f"worst of {len(points)} points: {100 * abs(mean - 1):.1f} % {way} at the end "
-        f"({label}, {runs} runs); limit {limit_words(limit, DRIFT_LIMIT)}{left}"
+        f"({label}, {len(runs)} runs); limit {limit_words(limit, DRIFT_LIMIT)}{left}"
     )
     if abs(mean - 1) <= limit:
         return outcome(name, title, True, detail)
-    made = outcome(name, title, False, f"{detail}; a window twice as long (--transactions) may let it settle")
+    advice = (_growth(runs) if mean > 1 else "") or "a window twice as long (--transactions) may let it settle"
+    made = outcome(name, title, False, f"{detail}; {advice}")
     failed = tuple(where for of_point, at_most, where, _ in judged if abs(of_point - 1) > at_most)
     return replace(made, failed_at=failed)

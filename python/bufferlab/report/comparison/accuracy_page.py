@@ -26,7 +26,10 @@ from bufferlab.results.check_parts import Check
 _YES = {None: words.NOTHING, True: "yes", False: "no"}
 _LIMIT = "The model predicts pages{} alone: {}time and throughput are not judged here."
 _OF_READS, _OF_WRITES = _LIMIT.format(" read", "writes, "), _LIMIT.format(" read and written", "")
-_SEEN = "Looked at while the models were developed: such a point is no test of them (development_cells.toml)."
+_SEEN = (
+    "Seen: looked at while the models were developed, so that such a point is no test of them "
+    "(development_cells.toml). Held out: not looked at."
+)
 
 
 def as_report(accuracy: Accuracy) -> Report:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from bufferlab.chapter import known_scatter, words
+from bufferlab.chapter import known_scatter, numbers_in_doubt, words
 from bufferlab.chapter.elements import Row, Table
 from bufferlab.registry import declared
 from bufferlab.report import close_runs
@@ -39,8 +39,10 @@ def answer(compared: SidesCompared) -> str:
         if any(figure.outcome == "different" for figure in compared.of(metric))
     ]
     if different and not any(figure.outcome == "different" for figure in figures):
-        titles = words.listing([title_within(metric) for metric in different])
-        return f"{said} What differs: {titles}."
+        sure = [title_within(metric) for metric in different if not _doubts(compared, metric)]
+        doubted = [title_within(metric) for metric in different if _doubts(compared, metric)]
+        said += f" What differs: {words.listing(sure)}." if sure else ""
+        return said + (f" In doubt, because a check failed: {words.listing(doubted)}." if doubted else "")
     return said
 
 
@@ -136,6 +138,12 @@ def _row(figure: MetricCompared, setting: tuple[str, ...], *, named: bool = True
     return Row(cells, "differs" if figure.outcome == "different" else "")
 
 
+def _doubts(compared: SidesCompared, metric: str) -> bool:
+    """Return whether a failed check of either side puts the metric in doubt."""
+    sides = compared.sides
+    return any(numbers_in_doubt.doubting(side.checks, declared(phase_of(metric)[1])) for side in (sides.a, sides.b))
+
+
 def _caption(compared: SidesCompared) -> str:
     """Return the table's caption: the method of comparison, and the metrics without a claim, with reasons."""
     how = (
@@ -157,7 +165,9 @@ def _caption(compared: SidesCompared) -> str:
     if _rests_on_known(compared):
         usual = f"{CLAIM_TIMES:g} times the usual difference of two runs"
         said += f" With one or two runs a side, the interval of a count's change reaches {usual} to each side."
-    return f"{how} n: runs of each side. {said}{left}"
+    doubted = [title_within(metric) for metric in _in_order(compared) if _doubts(compared, metric)]
+    doubt = f" In doubt, because a check failed: {words.listing(doubted)}." if doubted else ""
+    return f"{how} n: runs of each side. {said}{left}{doubt}"
 
 
 def _with_detectable(compared: SidesCompared, metric: str, detectable: float | None) -> str:
