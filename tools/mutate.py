@@ -96,7 +96,16 @@ STATS = _tests(*(f"stats_{name}" for name in ("best", "fit", "knee", "series", "
 RESULTS = _tests(
     *(
         f"results_{name}"
-        for name in ("derive", "formulas", "checks_of_every_engine", "metrics", "gaps", "drift", "timeline")
+        for name in (
+            "derive",
+            "formulas",
+            "checks_of_every_engine",
+            "metrics",
+            "gaps",
+            "standstill",
+            "drift",
+            "timeline",
+        )
     )
 )
 

@@ -51,3 +51,10 @@ def test_independent_counts_are_named_in_one_sweep_of_a_hundred_at_most() -> Non
     random = np.random.default_rng(7)
     named = sum(close_runs.is_close(list(draw), float(draw.mean()), 0.01) for draw in random.poisson(900, (4000, 3)))
     assert named <= 40 + 3 * 40**0.5
+
+
+def test_half_of_the_points_are_not_named_nor_are_pairs_of_runs(tmp_path: Path) -> None:
+    half = analysed(tmp_path / "half", 0.015, {1: 1e-5}, points=2)
+    assert close_runs.sentence(half, half.headline) is None
+    pairs = Analysis.of(build(tmp_path / "pairs", Sweep(blocks=2, noise_at={1: 1e-5}, block_noise=0.0)))
+    assert close_runs.sentence(pairs, pairs.headline) is None

@@ -44,4 +44,4 @@ def test_the_table_of_runs_has_the_transactions_of_warm_ups(tmp_path: Path, sett
     table = detail_tables.run_table(Analysis.of(build(tmp_path, Sweep(settle_transactions=settle))))
     column = [one.title for one in table.columns].index("Warm-up (transactions)")
     assert {row.cells[column] for row in table.rows} == {"4,600"}
-    assert ("within 4,601 transactions of the warm-up" in table.caption) == said
+    assert ("within 4,601 transactions of the warm-up at most" in table.caption) == said

@@ -268,7 +268,7 @@ def test_a_short_window_may_be_off_by_what_its_transactions_scatter(transactions
     ))  # fmt: skip
     found = checks_of_every_engine._little([run])
     assert found.status == status
-    assert ("as so short a window scatters (else 5 %)" in found.detail) == (transactions < 3600)
+    assert ("for so short a window (else 5 %)" in found.detail) == (transactions < 3600)
 
 
 def test_the_worst_run_is_the_one_that_exceeds_its_own_limit_most() -> None:

@@ -279,3 +279,17 @@ def test_a_file_that_is_not_for_the_chosen_engine_is_refused_once_and_flags_each
     assert last.hint == (
         "choose --engine sqlite or mysql or mariadb, or write [engines.postgres] into a copy of the file"
     )
+
+
+def test_a_mistake_that_the_file_has_with_its_own_engine_too_is_named_as_before() -> None:
+    text = TOML[: TOML.index("[engines.innodb]")].replace("pool_size =", "pool_sze =")
+    text = text.replace('io_mode = "buffered"\npage_size = "8k"\n', "")
+    said = refused(text, engine="mysql")
+    assert "did you mean pool_size?" in said
+    assert "not for engine" not in said
+
+
+@pytest.mark.parametrize("engine", ['["sqlite"]', "3"])
+def test_an_engine_that_is_no_text_is_refused_without_a_traceback_if_a_flag_replaces_it(engine: str) -> None:
+    text = TOML[: TOML.index("[engines.innodb]")].replace('engine = "sqlite"', f"engine = {engine}")
+    assert 'there is no setting "io_mode" of engine mysql' in refused(text, engine="mysql")

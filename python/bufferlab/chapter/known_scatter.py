@@ -24,7 +24,7 @@ def deviations(points: Mapping[_Point, Sequence[MeasuredRun]], metric: Metric) -
     Return {} for metrics that are neither in COUNTED nor hit or miss ratio, for workloads without a known scatter, and
     for predicted runs. Points whose runs lack the counter or the metric are left out.
     """
-    counter = counter_of(metric)
+    counter = _counter(metric)
     if counter is None or not all(_is_known(run) for runs in points.values() for run in runs):
         return {}
     if metric.name in _SHARES_OF_GETS:
@@ -42,13 +42,12 @@ def deviations(points: Mapping[_Point, Sequence[MeasuredRun]], metric: Metric) -
 
 def runs(metric: Metric) -> int:
     """Return the number of runs from which the known scatter of a metric was computed."""
-    counter = counter_of(metric)
+    counter = _counter(metric)
     assert counter is not None, f"{metric.name} has no known scatter"
     return known_scatters()[counter].runs
 
 
-def counter_of(metric: Metric) -> str | None:
-    """Return the counter whose events a metric counts or has a share of; None for other metrics."""
+def _counter(metric: Metric) -> str | None:
     return _SHARES_OF_GETS.get(metric.name) or COUNTED.get(metric.count)
 
 

@@ -6,6 +6,7 @@ show.
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from math import log
@@ -474,13 +475,13 @@ def _servers(analysis: Analysis) -> str | None:
         return None
     return (
         "The answer compares settings within each server. This compares two servers: bufferlab compare "
-        f"{analysis.sweep.path} --between server={servers[0]} server={servers[-1]}"
+        f"{shlex.quote(str(analysis.sweep.path))} --between server={servers[0]} server={servers[-1]}"
     )
 
 
 def _growing(analysis: Analysis) -> str | None:
     """Return a sentence on a database that has grown since its load and still grew in a window; None without one."""
-    bases = [base for run in analysis.runs if (base := run.run.database) and base.bytes_start and base.bytes_end]
+    bases = [base for run in analysis.runs if (base := run.run.database) and base.bytes_loaded and base.bytes_end]
     grown = max(bases, key=lambda base: (base.bytes_end or 0) / base.bytes_loaded, default=None)
     if grown is None or not grown.bytes_start or not grown.bytes_end:
         return None

@@ -3,8 +3,8 @@
 A mean's interval comes from the runs of its point alone. If three runs happen to agree, it is far too narrow. Counts
 of independent events scatter at least as Poisson's distribution does: their variance is their mean, and the sum of
 squared deviations divided by the mean follows chi-square (Fisher's index of dispersion, 1925). Runs that read the same
-pages each time, as a full scan does, agree without luck. Then most points agree so closely, and the sentence is left
-out.
+pages each time, as a full scan does, agree without luck. Then half of the points or more agree so closely, and the
+sentence is left out.
 """
 
 from __future__ import annotations
@@ -19,20 +19,22 @@ from bufferlab.stats.rounding import sample_deviation
 
 _MISSES = frozenset({"pages_read", "demand_misses"})
 """The counters whose events may come by chance; a transaction's gets hardly differ from run to run."""
+_LEAST_RUNS = 3
+"""With fewer runs the interval may come from the known scatter of other sweeps, and is not narrow by luck."""
 _BY_CHANCE = 0.01
 """If all runs are independent, a sentence appears in at most this share of sweeps."""
 
 
 def sentence(analysis: Analysis, metric: str, points: Sequence[PointRuns] | None = None) -> str | None:
     """Return a sentence that names the points of `points` (None for all) whose runs agree too closely; None if there
-    are none, or if a majority agrees as closely."""
-    counter = known_scatter.counter_of(analysis.metric(metric))
+    are none, or if half of them agree as closely."""
+    counter = known_scatter.COUNTED.get(analysis.metric(metric).count)
     if counter not in _MISSES or phase_of(metric)[0]:
         return None
-    judged = [one for one in analysis.points if len(one.values(metric)) > 1]
+    judged = [one for one in analysis.points if len(one.values(metric)) >= _LEAST_RUNS]
     close = [one for one in judged if is_close(*_counts(one, metric, counter), _BY_CHANCE / len(judged))]
     named = [one for one in close if (points is None or one in points) and _has_interval(analysis, metric, one)]
-    if not named or (len(judged) > 1 and 2 * len(close) > len(judged)):
+    if not named or (len(judged) > 1 and 2 * len(close) >= len(judged)):
         return None
     named_by = analysis.short_label if len(analysis.groups) < 2 else attrgetter("label")
     where = ", ".join(map(named_by, named))

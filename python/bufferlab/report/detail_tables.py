@@ -211,7 +211,9 @@ def run_table(analysis: Analysis) -> Table:
     caption = "Blocks are repetitions; all points of a block share its seed, and their order within it is random."
     caption += f" {short}: {words.lowered(headline.label)}."
     if settle := max(map(early_windows.settle_transactions, analysis.runs), default=0):
-        caption += f" Updates move most of the rows that they favour within {settle:,} transactions of the warm-up."
+        caption += (
+            f" Updates move most of the rows that they favour within {settle:,} transactions of the warm-up at most."
+        )
     title = "Every predicted run" if predicted.said(analysis) else "Every run"
     return Table.of("runs", title, heads, rows, caption, folded=True)
 

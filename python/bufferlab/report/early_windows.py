@@ -46,7 +46,8 @@ def _of_updates(analysis: Analysis, points: Sequence[PointRuns]) -> Iterator[str
 def settle_transactions(run: MeasuredRun) -> int:
     """Return the transactions of a warm-up after which updates have moved most rows; 0 if the gate does not wait."""
     warm_up = run.run.warm_up
-    return warm_up.detail.get("settle_transactions", 0) if warm_up and isinstance(warm_up.detail, dict) else 0
+    settle = warm_up.detail.get("settle_transactions") if warm_up and isinstance(warm_up.detail, dict) else None
+    return settle if isinstance(settle, int) else 0
 
 
 def _moving(run: MeasuredRun) -> Iterator[tuple[int, int]]:

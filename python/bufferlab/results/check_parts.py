@@ -296,11 +296,11 @@ def limit_words(own: float, limit: float) -> str:
     """Return the limit `own` in words. If it is wider than the check's `limit`, the words say why.
 
     >>> limit_words(0.05, 0.05), limit_words(0.0949, 0.05), limit_words(2.126, 0.05)[:6]
-    ('5 %', '9.49 %, as so short a window scatters (else 5 %)', '213 %,')
+    ('5 %', '9.49 %, for so short a window (else 5 %)', '213 %,')
     """
     if own <= limit:
         return f"{100 * limit:g} %"
-    return f"{format_percent(own)}, as so short a window scatters (else {100 * limit:g} %)"
+    return f"{format_percent(own)}, for so short a window (else {100 * limit:g} %)"
 
 
 def ratio_off(run: MeasuredRun, value: Value, reference: Value) -> Off:

@@ -93,7 +93,7 @@ def _experiment(
         engine = engines.declaration(engine_name)
         workload = on_its_data(merged, workloads.declaration(workload_name)) if workload_name else None
         judged = judge_settings(merged, engine, workload)
-        problems += _of_other_engine(merged, tables, engine, judged.problems)
+        problems += _of_other_engine(merged, tables, engine, overrides, judged.problems)
         if workload:
             problems += _without_server(merged, engine, workload)
             problems += _not_together(merged, engine, workload)
@@ -105,24 +105,32 @@ def _experiment(
 
 
 def _of_other_engine(
-    merged: Merged, tables: dict[str, Any], engine: EngineDeclaration, problems: list[Problem]
+    merged: Merged, tables: dict[str, Any], engine: EngineDeclaration, overrides: Overrides, problems: list[Problem]
 ) -> list[Problem]:
     """Return the problems. If the file is not for the flag's engine, one problem replaces those of the file's values.
 
-    Such a file's settings may be unknown to the engine, so that a user would read a line about each of them.
+    Such a file's settings may be unknown to the engine, so that a user would read a line about each of them. Problems
+    that the file also has with its own engine stay.
     """
     written = tables.get("engine")
-    meant = {written, *merged.sizes}
-    declared = [engines.declaration(name) for name in engines.names()]
-    families = {each.family for each in declared if each.family and each.name == written}
-    fitting = [each.name for each in declared if {each.name, each.family} & (meant | families)]
-    of_file = [problem for problem in problems if (problem.where or "").startswith(merged.file)]
-    if ("engine",) not in merged.flags or engine.name in fitting or not fitting or not of_file:
+    if not overrides.engine or not isinstance(written, str):
         return problems
-    more = f", and {len(of_file) - 1} more" if len(of_file) > 1 else ""
-    what = f"this experiment is not for engine {engine.name}: {of_file[0].what}{more}"
+    declared = [engines.declaration(name) for name in engines.names()]
+    meant = {written, *merged.sizes, *(each.family for each in declared if each.family and each.name == written)}
+    fitting = [each.name for each in declared if {each.name, each.family} & meant]
+    of_file = [problem for problem in problems if (problem.where or "").startswith(merged.file)]
+    if engine.name in fitting or not fitting or not of_file:
+        return problems
+    alone = replace(overrides, engine=None)
+    _, own = _experiment(tables, merge(tables, merged.file, merged.lines, alone, merged.folder), alone)
+    places = {problem.where for problem in own}
+    foreign = [problem for problem in of_file if problem.where not in places]
+    if not foreign:
+        return problems
+    more = f", and {len(foreign) - 1} more" if len(foreign) > 1 else ""
+    what = f"this experiment is not for engine {engine.name}: {foreign[0].what}{more}"
     hint = f"choose --engine {' or '.join(fitting)}, or write [engines.{engine.name}] into a copy of the file"
-    return [problem for problem in problems if problem not in of_file] + [Problem(what, of_file[0].where, hint)]
+    return [problem for problem in problems if problem not in foreign] + [Problem(what, foreign[0].where, hint)]
 
 
 def _of_other_profiles(

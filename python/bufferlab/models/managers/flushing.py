@@ -13,7 +13,7 @@ All these ages change in proportion to the redo log's capacity, because the serv
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -135,7 +135,8 @@ class Flushing:
             # If no page gets old enough for the cleaner's rule by age, the log's capacity has no effect.
             least_age = self.by_dirty.least_age.times(factor)
             if (self.own.age_bytes or 0) < (least_age.age_bytes or 0):
-                return replace(self, by_dirty=replace(self.by_dirty, least_age=least_age))
+                by_dirty = replace(self.by_dirty, least_age=least_age)
+                return replace(self, latest=self.latest and self.latest.times(factor), by_dirty=by_dirty)
             return "with a redo log as small as that the age of pages decides, and in the traced run their number did"
         return replace(
             self,
@@ -169,7 +170,7 @@ class Flushing:
             # its pages get so old that their age matters too, the cleaner writes at most all that are as old as that.
             age = self.by_dirty.least_age
             return (
-                self.by_dirty.at(1.0, age.settings, "the speed of the traced run"),
+                self.by_dirty.at(1.0, age.settings, f"the speed of the traced run, with {age.why}"),
                 self.by_dirty.at(_SPEED, settings, f"{_SPEED} times its speed"),
             )
         if has_own_pool:
@@ -212,16 +213,13 @@ def flushing(traced: Traced) -> Flushing | str:
         copies_per_page=copies / pages if pages and copies is not None else None,
         redo_bytes=None if written is None else round(written),
         capacity_bytes=traced.numbers.get(_REDO_CAPACITY),
-        by_dirty=_by_dirty(traced, mean_bytes, lambda age: _changes(age - round_bytes / 2, per_change)),
+        by_dirty=_by_dirty(traced, mean_bytes, per_change),
     )
 
 
-def _by_dirty(traced: Traced, mean_age_bytes: float, in_changes: Callable[[float], int]) -> DirtyShare | None:
+def _by_dirty(traced: Traced, mean_age_bytes: float, bytes_per_change: float) -> DirtyShare | None:
     """Return the cleaner's rule if it wrote because the share of dirty pages was high; None if it wrote because of
-    age.
-
-    `in_changes` returns an age in page changes instead of bytes of redo.
-    """
+    age."""
     if traced.server.is_in("mariadb >= 10.5"):
         return None  # The model of this generation of InnoDB lacks this rule.
     settings = capacity_settings(traced)
@@ -231,8 +229,8 @@ def _by_dirty(traced: Traced, mean_age_bytes: float, in_changes: Callable[[float
     if 100 * dirty < settings["least_dirty_pct"] * traced.pool.frames:
         return None
     age = EARLIEST_SHARE * old
-    steps = {"flush_age": [(0, in_changes(age))], DIRTY_LIMIT: most_dirty(traced)}
-    return DirtyShare(settings, Limit(steps, "the age from which on the cleaner writes the oldest pages", round(age)))
+    steps = {"flush_age": [(0, _changes(age, bytes_per_change))], DIRTY_LIMIT: most_dirty(traced)}
+    return DirtyShare(settings, Limit(steps, "no page older than a tenth of the log", round(age)))
 
 
 def capacity_settings(traced: Traced) -> dict[str, float] | None:
