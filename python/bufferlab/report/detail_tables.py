@@ -193,7 +193,6 @@ def run_table(analysis: Analysis) -> Table:
             warm_up.gate.replace("_", " ") if warm_up else words.NOTHING,
             # A predicted run has no times.
             words.number(warm_up.seconds if warm_up and not run.prediction else None),
-            format_count(warm_up.transactions) if warm_up and not run.prediction else words.NOTHING,
             words.number(measured.seconds if measured and not run.prediction else None),
             format_count(measured.transactions) if measured else words.NOTHING,
             words.number(reads),
@@ -205,11 +204,16 @@ def run_table(analysis: Analysis) -> Table:
     headline = analysis.metric(analysis.headline)
     short = words.with_unit(words.heading(headline), headline)
     heads = (
-        "Order", "<Point", "Block", "Seed", "<Status", "<Warm-up ended by", "Warm-up (s)",
-        "Warm-up (transactions)", "Measured (s)", "Transactions", short, "Database grew by", "<Started", "<Run",
+        "Order", "<Point", "Block", "Seed", "<Status", "<Warm-up ended by", "Warm-up (s)", "Measured (s)",
+        "Transactions", short, "Database grew by", "<Started", "<Run",
     )  # fmt: skip
     caption = "Blocks are repetitions; all points of a block share its seed, and their order within it is random."
     caption += f" {short}: {words.lowered(headline.label)}."
+    if lasted := sorted(
+        run.run.warm_up.transactions for run in analysis.runs if run.run.warm_up and not run.run.prediction
+    ):
+        ends = " to ".join(dict.fromkeys(map(format_count, (lasted[0], lasted[-1]))))
+        caption += f" Warm-ups lasted {ends} transactions."
     if settle := max(map(early_windows.settle_transactions, analysis.runs), default=0):
         caption += (
             f" Updates move most of the rows that they favour within {settle:,} transactions of the warm-up at most."

@@ -125,10 +125,9 @@ def _of_other_engine(
     _, own = _experiment(tables, merge(tables, merged.file, merged.lines, alone, merged.folder), alone)
     places = {problem.where for problem in own}
     foreign = [problem for problem in of_file if problem.where not in places]
-    if not foreign:
+    if len(foreign) < 2:
         return problems
-    more = f", and {len(foreign) - 1} more" if len(foreign) > 1 else ""
-    what = f"this experiment is not for engine {engine.name}: {foreign[0].what}{more}"
+    what = f"this experiment is not for engine {engine.name}: {foreign[0].what}, and {len(foreign) - 1} more"
     hint = f"choose --engine {' or '.join(fitting)}, or write [engines.{engine.name}] into a copy of the file"
     return [problem for problem in problems if problem not in foreign] + [Problem(what, foreign[0].where, hint)]
 
