@@ -1,8 +1,8 @@
 """Reads logs, chooses the schema, and reports, without any value, which parts of the log the script has or lacks.
 
-It recognises, by their first lines, files that people mistake for a slow query log: the general log of MySQL and
-MariaDB (sql/log.cc), printed rows of their log tables, PostgreSQL's log_line_prefix, csvlog and jsonlog, compressed
-files, and the output of mysqlbinlog, mysqldumpslow and pt-query-digest.
+It recognises, by their first lines, files that people mistake for a slow query log. These are the general log of MySQL
+and MariaDB (sql/log.cc), and printed rows of their log tables. PostgreSQL's log_line_prefix, csvlog and jsonlog,
+compressed files, and the output of mysqlbinlog, mysqldumpslow and pt-query-digest are recognised, too.
 """
 
 from __future__ import annotations

@@ -3,9 +3,9 @@
 It follows the MySQL Reference Manual ("Literal Values", "Comments"), and the servers' rules of conversion for the types
 of parameters. digest.py makes digests and forms from the tokens, named_tables.py finds the tables.
 
-Some SQL words decide how a literal next to them is read. The lists of these and of built-in functions are from the
-MySQL Reference Manual ("Keywords and Reserved Words", "Date and Time Literals", "Built-In Function and Operator
-Reference") and from MariaDB's; MariaDB's functions are those of its information_schema.SQL_FUNCTIONS.
+Some SQL words decide how a literal next to them is read. Their list and that of built-in functions come from the
+reference manuals of MySQL and MariaDB ("Keywords and Reserved Words", "Date and Time Literals", "Built-In Function and
+Operator Reference"). MariaDB's functions are those of its information_schema.SQL_FUNCTIONS.
 """
 
 from __future__ import annotations

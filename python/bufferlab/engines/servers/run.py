@@ -4,9 +4,9 @@ The part holds no connection and no state. hosts/running.py does the runs, and h
 before them.
 
 The mark of a claimed schema says which data it holds, and which tables bufferlab created there. bufferlab drops only
-tables in the mark's list of names. A load writes the list before it creates the first table, from its CREATE
-statements, so that the list also covers the tables of a killed load. Another account that may write in the schema may
-also write the list, so each family also queries the server for the owners of these tables.
+tables in the mark's list of names. A load writes the list, from its CREATE statements, before it creates the first
+table. So the list also covers the tables of a killed load. Another account that may write in the schema may also write
+the list. So each family also queries the server for the owners of these tables.
 """
 
 from __future__ import annotations
