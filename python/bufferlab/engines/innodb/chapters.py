@@ -1,9 +1,9 @@
 """InnoDB's chapters of a report, and how InnoDB's settings limit what the report's answer is valid for.
 
 The chapter `inside` shows which component wrote pages, how full the pool and its free list were, and whether the server
-ran with the requested pool and settings. The chapter `victim_path` shows where frames came from: the free list, scans of
-the LRU tail, or single-page flushes. If this version does not count that, the chapter says why (`engines.innodb.metrics`
-has the source). The other chapters have separate files.
+ran with the requested pool and settings. The chapter `victim_path` shows where frames came from: the free list, scans
+of the LRU tail, or single-page flushes. If this version does not count that, the chapter says why (the source is in
+`engines.innodb.metrics`). The other chapters have separate files.
 """
 
 from __future__ import annotations
