@@ -8,7 +8,7 @@ of the LRU tail, or single-page flushes. If this version does not count that, th
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from bufferlab.chapter import words
 from bufferlab.chapter.analysis import Analysis, PointRuns
@@ -21,6 +21,7 @@ from bufferlab.engines.innodb.declaration import INNODB_KNOBS
 from bufferlab.engines.innodb.metrics import OWN_COUNTS
 from bufferlab.engines.innodb.scan_depth_chapter import answer, scan_depth
 from bufferlab.engines.innodb.storage_engines_chapter import best, compared
+from bufferlab.engines.servers.existing.address import is_url
 from bufferlab.results.check_parts import MeasuredRun
 from bufferlab.units import readable
 
@@ -211,7 +212,37 @@ def _limits(runs: Sequence[MeasuredRun]) -> list[str]:
         )
     if {str(run.knob("adaptive_hash_index")).lower() for run in runs} & {"off", "0"}:
         found.append("Adaptive hash index off: with it, page gets per transaction depend on the pool and are fewer.")
-    return found
+    return [*found, *_never_young(runs)]
+
+
+_OLD_BLOCKS = {"old_blocks_time": 1000, "old_blocks_pct": 37}
+"""The server's defaults of innodb_old_blocks_time, in ms, and innodb_old_blocks_pct, in per cent (ha_innodb.cc)."""
+
+
+def _never_young(runs: Sequence[MeasuredRun]) -> Iterator[str]:
+    """Yield a sentence if pages leave the old sublist before innodb_old_blocks_time lets them become young.
+
+    They leave it after as many reads as it has frames (buf0lru.cc, buf_LRU_add_block_low; buf0buf.ic,
+    buf_page_peek_if_too_old).
+    """
+    short: list[tuple[float, int, str]] = []
+    for run in runs:
+        if run.run.source != "measured" or "old_blocks_time" not in run.settings or is_url(run.knob("server")):
+            continue
+        wait_ms, percent = (run.knob(name) or own for name, own in _OLD_BLOCKS.items())
+        if (asked := run.settings["old_blocks_time"].asked) is not None and asked.isdigit():
+            wait_ms = int(asked)
+        frames, read = run.window.level("pool_frames").value, run.window.change("pages_read").value
+        if frames and read and (stay_ms := 10 * frames * percent * (run.window.seconds or 0.0) / read) < wait_ms:
+            short.append((stay_ms, wait_ms, run.run.point.label))
+    if short:
+        stay_ms, wait_ms, label = min(short)
+        yield (
+            f"Pages leave the old sublist after about {words.number(stay_ms)} ms ({label}), and innodb_old_blocks_time "
+            f"lets hardly any become young before {wait_ms:,} ms. So the young sublist keeps the pages that it had "
+            "before, such as those of the server's start. Reads depend on these pages and on the load's speed, and "
+            "servers may differ by them alone: --set old_blocks_time=0 is without this effect."
+        )
 
 
 def _bytes_written(runs: Sequence[MeasuredRun]) -> list[str]:
